@@ -1,0 +1,173 @@
+#!/bin/sh
+# Builds and tests everything, and ends in a line `N passed, M failed`.
+set -u
+cd "$(dirname "$0")" || exit 1
+# shellcheck source=tools/setup.sh
+. tools/setup.sh
+
+all_steps="format dev headers asan tsan release fuzz quickstart"
+
+usage() {
+  cat <<'TEXT'
+usage: ./check.sh [--fast] [--only STEP]...
+
+Needs sh and apt-get (as root, or with sudo) on Debian 12 or later.  The last line counts what passed and failed.
+
+Steps, in order; all of them unless told otherwise:
+  format      every source is formatted as .clang-format says
+  dev         all tests, with assertions, warnings are errors
+  headers     every header compiles alone
+  asan        all tests under the address and undefined-behaviour sanitizers
+  tsan        the tests of what uses threads, under the thread sanitizer
+  release     all tests without assertions, and a short run of the benchmarks
+  fuzz        a short run of every fuzzer
+  quickstart  ./quickstart.sh
+
+  --fast        format, dev and headers only
+  --only STEP   just this step; may be repeated
+  --help        this text
+
+Environment: WEIR_FUZZ_SECONDS=n per fuzzer (15); WEIR_JOBS=n parallel compilers and tests; WEIR_VERBOSE=1 shows all
+output; WEIR_NO_INSTALL=1 installs no packages.
+TEXT
+}
+
+steps=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --fast) steps="$steps format dev headers" ;;
+    --only)
+      case " $all_steps " in
+        *" ${2:-} "*) steps="$steps $2" ;;
+        *) fail "check.sh: --only takes one of: $all_steps" ;;
+      esac
+      shift ;;
+    *) usage >&2; fail "check.sh: unknown argument '$1'" ;;
+  esac
+  shift
+done
+steps=${steps:-$all_steps}
+
+passed=0
+failed=0
+failures=
+
+# count WHAT PASSED FAILED
+count() {
+  passed=$((passed + $2))
+  failed=$((failed + $3))
+  if [ "$3" -ne 0 ]; then
+    failures="$failures
+  $1: $3"
+    printf -- '-- %s: %s passed, %s FAILED\n' "$1" "$2" "$3"
+  else
+    printf -- '-- %s: %s passed\n' "$1" "$2"
+  fi
+}
+
+# expect WHAT COMMAND...: the command counts as one test.
+expect() {
+  what=$1
+  shift
+  if "$@"; then count "$what" 1 0; else count "$what" 0 1; fi
+}
+
+# Sanitizers need their part of the address space, which newer kernels may hand out at random.
+unrandomized=
+if setarch "$(uname -m)" -R true 2>/dev/null; then unrandomized="setarch $(uname -m) -R"; fi
+
+# run_tests PRESET: counts every case that ctest knows of.
+run_tests() {
+  report=build/$1/tests.xml
+  rm -f "$report"
+  # shellcheck disable=SC2086  # a command and its arguments
+  logged "test-$1" $unrandomized ctest --preset "$1" -j "$jobs" --output-junit "$PWD/$report"
+  code=$?
+  # The first line of the report that has them: tests="53" failures="0" disabled="0" skipped="0"
+  total=$(sed -n 's/.*[[:space:]]tests="\([0-9]*\)".*/\1/p' "$report" 2>/dev/null | head -n 1)
+  bad=$(sed -n 's/.*[[:space:]]failures="\([0-9]*\)".*/\1/p' "$report" 2>/dev/null | head -n 1)
+  skipped=$(sed -n 's/.*[[:space:]]skipped="\([0-9]*\)".*/\1/p' "$report" 2>/dev/null | head -n 1)
+  total=${total:-0} bad=${bad:-0} skipped=${skipped:-0}
+  # A test run that fails without naming a failed case, or that tests nothing, is itself a failure.
+  if [ "$bad" -eq 0 ] && { [ "$code" -ne 0 ] || [ "$total" -eq 0 ]; }; then bad=1 total=$((total + 1)); fi
+  count "tests ($1)" $((total - bad - skipped)) "$bad"
+}
+
+# build_and_test PRESET [TARGET...]
+build_and_test() {
+  if build "$@"; then run_tests "$1"; else count "build ($1)" 0 1; fi
+}
+
+step_format() {
+  heading "Format"
+  expect format logged format check_format
+}
+
+check_format() {
+  find src apps cmake \( -name '*.h' -o -name '*.cpp' \) -exec clang-format --dry-run --Werror {} +
+}
+
+step_dev() {
+  heading "Tests with assertions"
+  build_and_test ci
+}
+
+step_headers() {
+  heading "Headers compile alone"
+  expect headers build ci check_headers
+}
+
+step_asan() {
+  heading "Tests under address and undefined-behaviour sanitizers"
+  build_and_test asan
+}
+
+step_tsan() {
+  heading "Tests of what uses threads, under the thread sanitizer"
+  build_and_test tsan base_test base_link_alone log_test log_link_alone
+}
+
+step_release() {
+  heading "Tests without assertions, and benchmarks"
+  build_and_test bench
+  for benchmark in build/bench/bin/*_bench; do
+    name=$(basename "$benchmark")
+    expect "$name" logged "$name" "$benchmark" --benchmark_min_time=0.01
+  done
+}
+
+step_fuzz() {
+  heading "Fuzzers, ${WEIR_FUZZ_SECONDS:-15} s each"
+  if ! build fuzz fuzzers; then
+    count "build (fuzz)" 0 1
+    return
+  fi
+  while read -r fuzzer seeds; do
+    expect "$fuzzer" logged "$fuzzer" run_fuzzer "$fuzzer" "$seeds"
+  done <build/fuzz/fuzzers.txt
+}
+
+# run_fuzzer NAME SEED_FOLDER: what it finds interesting is kept and tried first by the next run.
+run_fuzzer() {
+  mkdir -p "build/fuzz/corpus/$1" build/fuzz/crashes
+  # shellcheck disable=SC2086  # a command and its arguments
+  $unrandomized "build/fuzz/bin/$1" -max_total_time="${WEIR_FUZZ_SECONDS:-15}" -timeout=10 -rss_limit_mb=2048 \
+    -max_len=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/crashes/$1-" "build/fuzz/corpus/$1" "$2" </dev/null
+}
+
+step_quickstart() {
+  heading "Quickstart"
+  expect quickstart ./quickstart.sh
+}
+
+# shellcheck disable=SC2086  # the lists are meant to be split
+install_packages $build_packages $test_packages
+for step in $steps; do
+  "step_$step"
+done
+
+heading "Sum"
+[ "$failed" -eq 0 ] || printf 'Failed:%s\n' "$failures"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,19 @@
+# Third-party packages; all of them are packages of the distribution.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+
+if(WEIR_BUILD_CLI)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+endif()
+
+if(WEIR_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(rapidcheck REQUIRED)
+endif()
+
+if(WEIR_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,158 @@
+# The functions that the CMakeLists.txt files of the folders call.
+#
+# One convention holds in every folder of a component, so nothing has to be registered and nothing can be forgotten:
+#
+#   *.cpp, internal/*.cpp   the library                         weir_<component>, alias weir::<component>
+#   *_test.cpp              one test program                    <component>_test
+#   *_bench.cpp             one benchmark program               <component>_bench
+#   <name>_fuzz.cpp         one fuzzer each, and its replay     <name>_fuzz, <name>_replay
+#   corpus/<name>/          seeds of that fuzzer, one a file
+#   *.h, internal/*.h       compiled alone by check_headers; installed, except internal/ and testing.h
+
+include(GoogleTest)
+
+if(WEIR_BUILD_TESTS)
+  add_custom_target(check_headers)
+endif()
+if(WEIR_BUILD_FUZZERS)
+  add_custom_target(fuzzers)
+endif()
+
+# weir_glob(<variable> <pattern>...): files below the current folder, looked for again at every build.
+function(weir_glob variable)
+  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
+# weir_add_library(<component> [DEPENDS target...] [PRIVATE_DEPENDS target...])
+#
+# DEPENDS are visible in the component's headers, PRIVATE_DEPENDS only in its sources.
+function(weir_add_library component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;PRIVATE_DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weir_add_library(${component}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  weir_glob(sources *.cpp internal/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
+
+  set(target weir_${component})
+  add_library(${target} STATIC ${sources})
+  add_library(weir::${component} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
+  weir_set_warnings(${target})
+  set_property(GLOBAL APPEND PROPERTY WEIR_COMPONENTS ${component})
+
+  if(WEIR_BUILD_TESTS)
+    weir_check_headers(${component} ${arg_PRIVATE_DEPENDS})
+    weir_check_link(${component})
+  endif()
+endfunction()
+
+# Compiles each header of the component in a source of its own: a header includes all that it uses.  Further arguments:
+# what headers in internal/ may use.
+function(weir_check_headers component)
+  weir_glob(headers *.h internal/*.h)
+  set(sources)
+  foreach(header IN LISTS headers)
+    cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE name)
+    string(MAKE_C_IDENTIFIER "${name}" identifier)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/headers/${identifier}.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "#include <${name}>\n#include <${name}>\n")
+    list(APPEND sources "${source}")
+  endforeach()
+  if(sources)
+    add_library(${component}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(${component}_headers PRIVATE weir::${component} ${ARGN} GTest::gmock)
+    weir_set_warnings(${component}_headers)
+    add_dependencies(check_headers ${component}_headers)
+  endif()
+endfunction()
+
+# Links the whole component into an empty program: it uses nothing but what it lists as dependencies.
+function(weir_check_link component)
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/link_alone.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "int main() { return 0; }\n")
+  add_executable(${component}_link_alone "${source}")
+  target_link_libraries(${component}_link_alone PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,weir_${component}>)
+  add_test(NAME ${component}.LinkAlone COMMAND ${component}_link_alone)
+  set_tests_properties(${component}.LinkAlone PROPERTIES LABELS ${component})
+endfunction()
+
+# weir_add_test(<component> [DEPENDS target...]): every *_test.cpp of the folder, as one program.
+function(weir_add_test component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  if(NOT WEIR_BUILD_TESTS)
+    return()
+  endif()
+  weir_glob(sources *_test.cpp)
+  if(NOT sources)
+    message(WARNING "weir_add_test(${component}): no *_test.cpp in ${CMAKE_CURRENT_SOURCE_DIR}")
+    return()
+  endif()
+  set(target ${component}_test)
+  add_executable(${target} ${sources})
+  target_link_libraries(${target} PRIVATE weir::${component} ${arg_DEPENDS} rapidcheck GTest::gmock
+                                          GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE WEIR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  weir_set_warnings(${target})
+  # Cases are listed when tests run, not when they are built, so that a broken program fails a test and not the build.
+  gtest_discover_tests(
+    ${target}
+    TEST_PREFIX "${component}."
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${component} TIMEOUT 300)
+endfunction()
+
+# weir_add_fuzzer(<component> [DEPENDS target...]): every <name>_fuzz.cpp of the folder.
+#
+# With WEIR_BUILD_FUZZERS: <name>_fuzz with libFuzzer.  With tests: <name>_replay, which any compiler builds and which
+# runs the seeds in corpus/<name>/ and systematic damages of each as an ordinary test.
+function(weir_add_fuzzer component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  if(NOT WEIR_BUILD_FUZZERS AND NOT WEIR_BUILD_TESTS)
+    return()
+  endif()
+  weir_glob(sources *_fuzz.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM fuzzer)
+    string(REGEX REPLACE "_fuzz$" "" name "${fuzzer}")
+    set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+    if(NOT IS_DIRECTORY "${corpus}")
+      message(FATAL_ERROR "${source} has no seeds: put at least one into ${corpus}/")
+    endif()
+    if(WEIR_BUILD_FUZZERS)
+      add_executable(${fuzzer} ${source})
+      target_link_libraries(${fuzzer} PRIVATE weir::${component} ${arg_DEPENDS})
+      target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
+      weir_set_warnings(${fuzzer})
+      add_dependencies(fuzzers ${fuzzer})
+      # For scripts that run all fuzzers: one line each, the program and its seeds.
+      set_property(GLOBAL APPEND_STRING PROPERTY WEIR_FUZZERS "${fuzzer} ${corpus}\n")
+    endif()
+    if(WEIR_BUILD_TESTS)
+      add_executable(${name}_replay ${source} "${PROJECT_SOURCE_DIR}/cmake/fuzz_replay.cpp")
+      target_link_libraries(${name}_replay PRIVATE weir::${component} ${arg_DEPENDS})
+      weir_set_warnings(${name}_replay)
+      add_test(NAME ${component}.${name}_replay COMMAND ${name}_replay "${corpus}")
+      set_tests_properties(${component}.${name}_replay PROPERTIES LABELS ${component} TIMEOUT 300)
+    endif()
+  endforeach()
+endfunction()
+
+# weir_add_benchmark(<component> [DEPENDS target...]): every *_bench.cpp of the folder, as one program.
+function(weir_add_benchmark component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  weir_glob(sources *_bench.cpp)
+  if(NOT WEIR_BUILD_BENCHMARKS OR NOT sources)
+    return()
+  endif()
+  add_executable(${component}_bench ${sources})
+  target_link_libraries(${component}_bench PRIVATE weir::${component} ${arg_DEPENDS} benchmark::benchmark
+                                                   benchmark::benchmark_main)
+  weir_set_warnings(${component}_bench)
+endfunction()

@@ -1,0 +1,30 @@
+#include <weir/base/status.h>
+
+#include <utility>
+
+namespace weir {
+
+std::string_view to_string(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::kOk: return "ok";
+    case ErrorCode::kInvalidArgument: return "invalid argument";
+    case ErrorCode::kOutOfRange: return "out of range";
+    case ErrorCode::kTooComplex: return "too complex";
+    case ErrorCode::kCorrupt: return "corrupt";
+    case ErrorCode::kIoError: return "I/O error";
+  }
+  return "unknown error";
+}
+
+Status::Status(ErrorCode code, std::string message, std::optional<std::int64_t> location) {
+  if (code != ErrorCode::kOk) {
+    rep_ = std::make_shared<const Rep>(Rep{code, std::move(message), location});
+  }
+}
+
+const std::string& Status::message() const noexcept {
+  static const std::string none;
+  return rep_ ? rep_->message : none;
+}
+
+}  // namespace weir

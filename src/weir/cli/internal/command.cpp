@@ -1,0 +1,126 @@
+#include <weir/cli/internal/command.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include <weir/layout/language.h>
+
+namespace weir::cli::internal {
+namespace {
+
+constexpr std::size_t kCaretWindow = 72;
+
+Result<std::string> read_text(const std::string& argument, Console& console) {
+  if (argument.empty() || argument[0] != '@') return argument;
+  const std::string name = argument.substr(1);
+  std::string text;
+  if (name == "-") {
+    text.assign(std::istreambuf_iterator<char>(console.in), {});
+  } else {
+    std::ifstream file(name, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    if (!file) return Status{ErrorCode::kIoError, concat("cannot read a layout from file '", name, "'")};
+  }
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+Result<Offset> parse_digits(std::string_view digits, std::string_view text) {
+  Offset number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error == std::errc::result_out_of_range) {
+    return out_of_range(concat("'", text, "' leaves the range of file offsets (2^62 bytes)"));
+  }
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits[0] == '-') {
+    return invalid_argument(concat("'", text, "' is no size: write digits, with K, M, G or T for powers of 1024"));
+  }
+  return number;
+}
+
+}  // namespace
+
+Result<Offset> parse_size(std::string_view text) {
+  std::string_view digits = text;
+  int shift = 0;
+  if (!digits.empty()) {
+    const std::size_t unit = std::string_view("KMGT").find(digits.back());
+    if (unit != std::string_view::npos) {
+      shift = static_cast<int>(10 * (unit + 1));
+      digits.remove_suffix(1);
+    }
+  }
+  if (digits.empty()) return invalid_argument(concat("'", text, "' is no size: it has no digits"));
+  WEIR_TRY(const Offset number, parse_digits(digits, text));
+  const Result<Offset> size = checked_mul(number, Offset{1} << shift);
+  if (!size.is_ok()) return out_of_range(concat("'", text, "' leaves the range of file offsets (2^62 bytes)"));
+  return *size;
+}
+
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::optional<Offset>& target,
+                      const std::string& help) {
+  const auto store = [&target, name](const std::string& text) {
+    const Result<Offset> size = parse_size(text);
+    if (!size.is_ok()) throw CLI::ValidationError(name, size.status().message());
+    target = *size;
+  };
+  return command.add_option_function<std::string>(name, store, help)->type_name("N");
+}
+
+CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<Offset>& target,
+                       const std::string& help) {
+  const auto store = [&target, name](const std::vector<std::string>& texts) {
+    target.clear();
+    for (const std::string& text : texts) {
+      const Result<Offset> size = parse_size(text);
+      if (!size.is_ok()) throw CLI::ValidationError(name, size.status().message());
+      target.push_back(*size);
+    }
+  };
+  return command.add_option_function<std::vector<std::string>>(name, store, help)->type_name("N");
+}
+
+CLI::Option* add_layout_text(CLI::App& command, const std::string& name, std::string& target,
+                             const std::string& help) {
+  return command.add_option(name, target, help)->required()->type_name("TEXT");
+}
+
+void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Answer in JSON, on one line"); }
+
+Status point_at(const Status& status, std::string_view text) {
+  if (!status.location()) return status;
+  const auto column = static_cast<std::size_t>(std::max<std::int64_t>(*status.location(), 1)) - 1;
+  const std::size_t first = column > kCaretWindow / 2 ? column - kCaretWindow / 2 : 0;
+  std::string line(text.substr(std::min(first, text.size()), kCaretWindow));
+  std::replace_if(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  const std::string_view before = first > 0 ? "  ..." : "  ";
+  const std::string_view after = first + kCaretWindow < text.size() ? "..." : "";
+  // A caret line counts characters, not bytes: UTF-8 continuation bytes take no column.
+  const std::size_t bytes = std::min(column - first, line.size());
+  const auto characters = std::count_if(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(bytes),
+                                        [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  const std::string caret = std::string(before.size() + static_cast<std::size_t>(characters), ' ') + "^";
+  return Status{status.code(), concat(status.message(), "\n", before, line, after, "\n", caret), status.location()};
+}
+
+Result<layout::Partition> load_layout(const std::string& text, Console& console) {
+  WEIR_TRY(const std::string description, read_text(text, console));
+  Result<layout::Partition> partition = layout::parse(description);
+  if (!partition.is_ok()) return point_at(partition.status(), description);
+  return partition;
+}
+
+Result<layout::FallsSet> load_falls(const std::string& text, Console& console) {
+  WEIR_TRY(const std::string description, read_text(text, console));
+  Result<layout::FallsSet> set = layout::parse_falls(description);
+  if (!set.is_ok()) return point_at(set.status(), description);
+  return set;
+}
+
+std::string shorten(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  text.resize(most - 3);
+  return text + "...";
+}
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,78 @@
+#pragma once
+
+// What all subcommands share: where they write, how they read arguments, how they report.
+
+#include <functional>
+#include <istream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <weir/cli/run.h>
+#include <weir/layout/partition.h>
+
+namespace weir::cli::internal {
+
+struct Console {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  Terminal terminal;
+};
+
+/// What the parsed command line asks for.  An error that `action` returns is printed as "<name>: <message>", exit code 2.
+struct Selection {
+  std::string name;  ///< "weir layout map"
+  std::function<Result<int>(Console&)> action;
+};
+
+/// Adds `weir layout` with all its subcommands to `app`; parsing fills in `selection`.
+void add_layout(CLI::App& app, Selection& selection);
+
+// One function for each file of subcommands.
+void add_show(CLI::App& layout, Selection& selection);
+void add_map_commands(CLI::App& layout, Selection& selection);       // map, unmap, segments
+void add_relation_commands(CLI::App& layout, Selection& selection);  // intersect, match, cost
+void add_text_commands(CLI::App& layout, Selection& selection);      // print, size, simplify, cut, validate
+void add_batch(CLI::App& layout, Selection& selection);
+
+/// Adds a subcommand whose options live in an `Options` object as long as the parser does.
+/// `declare(command, options)` declares them, `act(options, console)` runs.
+template <typename Options, typename Declare, typename Act>
+void add_command(CLI::App& parent, Selection& selection, const std::string& name, const std::string& summary,
+                 const std::string& examples, Declare declare, Act act) {
+  CLI::App* command = parent.add_subcommand(name, summary);
+  command->footer(examples);
+  auto options = std::make_shared<Options>();
+  declare(*command, *options);
+  command->callback([&selection, options, act] {
+    selection.action = [options, act](Console& console) -> Result<int> { return act(*options, console); };
+  });
+}
+
+/// Digits with K, M, G or T (powers of 1024), within [0, 2^62].
+Result<Offset> parse_size(std::string_view text);
+
+/// Declares an option or positional that takes a size.
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::optional<Offset>& target,
+                      const std::string& help);
+CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<Offset>& target,
+                       const std::string& help);
+/// Declares a layout argument.
+CLI::Option* add_layout_text(CLI::App& command, const std::string& name, std::string& target, const std::string& help);
+void add_json(CLI::App& command, bool& json);
+
+/// The layout that `text` describes; "@FILE" reads the text from a file, "@-" from standard input.
+/// A syntax error comes with the text and a caret under the column.
+Result<layout::Partition> load_layout(const std::string& text, Console& console);
+Result<layout::FallsSet> load_falls(const std::string& text, Console& console);
+
+/// `status` of reading `text`, with a line of the text and a caret under the column that location() names.
+Status point_at(const Status& status, std::string_view text);
+
+/// At most `most` characters of `text`, with "..." where it was cut.
+std::string shorten(std::string text, std::size_t most);
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,91 @@
+#include <weir/cli/run.h>
+
+#include <new>
+
+#include <weir/cli/internal/command.h>
+#include <weir/cli/internal/version.h>
+
+namespace weir::cli {
+namespace {
+
+using internal::Console;
+using internal::Selection;
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  weir layout show 'hpf(shape=[8,8], dist=(*,BLOCK), grid=[1,4])'\n"
+    "  weir layout --help\n";
+
+struct ParsedCommand {
+  const CLI::App* command;
+  std::string name;  ///< "weir layout map"
+};
+
+/// The innermost command that was parsed, or being parsed.
+ParsedCommand find_command(const CLI::App& app) {
+  ParsedCommand found{&app, app.get_name()};
+  while (true) {
+    const auto parsed = found.command->get_subcommands();
+    if (parsed.empty()) return found;
+    found.command = parsed.back();
+    found.name += " " + found.command->get_name();
+  }
+}
+
+int report_usage(const CLI::App& app, const CLI::ParseError& error, Console& console) {
+  const auto [command, name] = find_command(app);
+  const bool has_commands = !command->get_subcommands([](const CLI::App*) { return true; }).empty();
+  const std::vector<std::string> rest = app.remaining(true);
+  // The parser only says that a subcommand is required, also when there is one that it does not know.
+  const std::string what = has_commands && !rest.empty() ? concat("there is no command '", rest.front(), "'") : error.what();
+  console.err << name << ": " << what << "\nTry '" << name << " --help'.\n";
+  return kExitBad;
+}
+
+int run_selected(const Selection& selection, Console& console) {
+  const Result<int> exit_code = selection.action(console);
+  if (!exit_code.is_ok()) {
+    console.err << selection.name << ": " << exit_code.status().message() << '\n';
+    return kExitBad;
+  }
+  console.out.flush();
+  if (!console.out) {
+    console.err << selection.name << ": cannot write the answer to standard output\n";
+    return kExitBad;
+  }
+  return *exit_code;
+}
+
+int parse_and_run(int argc, const char* const* argv, Console& console) {
+  CLI::App app{"Weir: a parallel file system and I/O runtime for array data", "weir"};
+  app.set_version_flag("--version", concat("weir ", internal::kVersion), "Print the version");
+  app.require_subcommand(1);
+  app.footer(kExamples);
+  Selection selection;
+  internal::add_layout(app, selection);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    app.exit(success, console.out, console.err);
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error, console);
+  }
+  selection.name = find_command(app).name;
+  return run_selected(selection, console);
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv, std::istream& in, std::ostream& out, std::ostream& err,
+        const Terminal& terminal) {
+  Console console{in, out, err, terminal};
+  try {
+    return parse_and_run(argc, argv, console);
+  } catch (const std::bad_alloc&) {
+    err << "weir: out of memory\n";
+    return kExitBad;
+  }
+}
+
+}  // namespace weir::cli
