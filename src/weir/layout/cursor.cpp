@@ -7,17 +7,11 @@
 #include <algorithm>
 #include <queue>
 
-#include <weir/layout/internal/band.h>
+#include <weir/layout/band.h>
 
 namespace weir::layout {
 
 namespace {
-
-using internal::Band;
-using internal::continues;
-using internal::key_of;
-using internal::move;
-using internal::step_of;
 
 // Yields the pieces of one band in the order asked for.
 class Track {
@@ -117,7 +111,7 @@ class PieceCursor::Impl {
 
   bool load(const Mapping& mapping) {
     tracks_.clear();
-    for (Band& band : internal::bands_of(mapping, order_)) {
+    for (Band& band : bands_of(mapping, order_)) {
       tracks_.emplace_back(std::move(band));
       if (!tracks_.back().is_ordered(order_)) return false;
     }

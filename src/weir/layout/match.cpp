@@ -8,14 +8,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include <weir/layout/internal/band.h>
+#include <weir/layout/band.h>
 #include <weir/layout/internal/meet.h>
 
 namespace weir::layout {
 
 namespace {
 
-using internal::Band;
 using internal::Node;
 using internal::Tree;
 
@@ -122,7 +121,7 @@ class Matcher {
       WEIR_TRY(const Mapping mapping, intersect(view_, subfile, Window{.file = {}, .a = window_, .b = {}}, kBudget));
       if (mapping.is_empty()) continue;
       ++match_.targets;
-      WEIR_TRY(const Offset breaks, count_breaks(subfile, sorted(internal::bands_of(mapping, Order::kA))));
+      WEIR_TRY(const Offset breaks, count_breaks(subfile, sorted(bands_of(mapping, Order::kA))));
       match_.breaks += breaks;
     }
     return Status::ok();

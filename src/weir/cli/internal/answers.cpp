@@ -27,8 +27,8 @@ std::optional<Offset> map_by(const layout::Element& element, Offset x, MapMode m
 Result<Offset> unmap_in_range(const layout::Element& element, Offset y) {
   if (const auto x = element.unmap(y)) return *x;
   if (element.is_empty()) return out_of_range(concat("the element is empty: it has no byte ", y));
-  return out_of_range(concat("the element has no byte ", y, ": byte ", element.limit() - 1,
-                             " is the last within 2^62 bytes of file"));
+  return out_of_range(
+      concat("the element has no byte ", y, ": byte ", element.limit() - 1, " is the last within 2^62 bytes of file"));
 }
 
 Status check_range(Offset from, Offset to) {

@@ -34,8 +34,8 @@ std::vector<Offset> hpf_blocks(const layout::Hpf& hpf) {
   return blocks;
 }
 
-/// Tiles that follow each other along a dimension differ in number by a fixed step; where the number of elements divides
-/// that step, all of them have one owner.
+/// Tiles that follow each other along a dimension differ in number by a fixed step; where the number of elements
+/// divides that step, all of them have one owner.
 std::vector<Offset> tile_blocks(const layout::Tiles& tiles) {
   std::vector<Offset> blocks(tiles.shape.size());
   Offset step = 1;
@@ -47,8 +47,8 @@ std::vector<Offset> tile_blocks(const layout::Tiles& tiles) {
   return blocks;
 }
 
-/// How many indices a cell stands for: few enough cells, and cell edges on block edges if that costs less than twice the
-/// detail.
+/// How many indices a cell stands for: few enough cells, and cell edges on block edges if that costs less than twice
+/// the detail.
 Offset choose_step(Offset extent, Offset most_cells, Offset block) {
   const Offset least = ceil_div(extent, std::max<Offset>(most_cells, 1));
   if (least <= 1 || block == 0) return least;
@@ -84,7 +84,8 @@ Result<std::vector<std::optional<Offset>>> parse_slice(const std::string& text, 
     if (parts[i] == "*") continue;
     WEIR_TRY(slice[i], parse_size(parts[i]));
     if (*slice[i] >= shape[i]) {
-      return out_of_range(concat("slice '", text, "': index ", *slice[i], " is outside dimension ", i, " of ", shape[i]));
+      return out_of_range(
+          concat("slice '", text, "': index ", *slice[i], " is outside dimension ", i, " of ", shape[i]));
     }
   }
   const auto free = std::count(slice.begin(), slice.end(), std::nullopt);

@@ -62,9 +62,10 @@ Status BatchEngine::dispatch(std::string_view line, std::string& out) {
   WEIR_TRY(const std::string_view name, request_.text(Key::kOp));
   const Operation operation = find_operation(name);
   if (operation == nullptr) {
-    return invalid_argument(concat("unknown op \"", name.substr(0, 40),
-                                   "\": there are print, size, map, unmap, segments, intersect, project, simplify, cut, "
-                                   "match, validate and cost"));
+    return invalid_argument(
+        concat("unknown op \"", name.substr(0, 40),
+               "\": there are print, size, map, unmap, segments, intersect, project, simplify, cut, "
+               "match, validate and cost"));
   }
   JsonWriter json(out);
   json.begin_object();

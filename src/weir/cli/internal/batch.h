@@ -18,10 +18,10 @@ namespace weir::cli::internal {
 class JsonWriter;
 
 struct BatchLimits {
-  Offset pieces = 10'000'000;                         ///< In one answer.
+  Offset pieces = 10'000'000;  ///< In one answer.
   std::size_t line_bytes = std::size_t{64} << 20;
-  std::size_t cached = 4096;                          ///< Layouts and elements remembered.
-  int cost_calls = 15;                                ///< Timed calls of which "cost" takes the median.
+  std::size_t cached = 4096;  ///< Layouts and elements remembered.
+  int cost_calls = 15;        ///< Timed calls of which "cost" takes the median.
   layout::Budget budget;
 };
 

@@ -80,8 +80,7 @@ CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<O
   return command.add_option_function<std::vector<std::string>>(name, store, help)->type_name("N");
 }
 
-CLI::Option* add_layout_text(CLI::App& command, const std::string& name, std::string& target,
-                             const std::string& help) {
+CLI::Option* add_layout_text(CLI::App& command, const std::string& name, std::string& target, const std::string& help) {
   return command.add_option(name, target, help)->required()->type_name("TEXT");
 }
 
@@ -92,7 +91,8 @@ Status point_at(const Status& status, std::string_view text) {
   const auto column = static_cast<std::size_t>(std::max<std::int64_t>(*status.location(), 1)) - 1;
   const std::size_t first = column > kCaretWindow / 2 ? column - kCaretWindow / 2 : 0;
   std::string line(text.substr(std::min(first, text.size()), kCaretWindow));
-  std::replace_if(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   const std::string_view before = first > 0 ? "  ..." : "  ";
   const std::string_view after = first + kCaretWindow < text.size() ? "..." : "";
   // A caret line counts characters, not bytes: UTF-8 continuation bytes take no column.

@@ -22,7 +22,8 @@ struct Console {
   Terminal terminal;
 };
 
-/// What the parsed command line asks for.  An error that `action` returns is printed as "<name>: <message>", exit code 2.
+/// What the parsed command line asks for.  An error that `action` returns is printed as "<name>: <message>" and gives
+/// exit code 2.
 struct Selection {
   std::string name;  ///< "weir layout map"
   std::function<Result<int>(Console&)> action;

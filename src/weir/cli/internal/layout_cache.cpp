@@ -40,7 +40,7 @@ Result<layout::Element> LayoutCache::element(std::string_view text, Offset index
   const auto found = known.elements.find(index);
   if (found != known.elements.end()) return found->second;
   Result<layout::Element> element = known.partition->element(index);
-  ++entries_;  // a full cache is emptied when the next text comes
+  ++entries_;                           // a full cache is emptied when the next text comes
   if (entries_ >= 2 * most_entries_) {  // one text with very many elements
     entries_ -= known.elements.size();
     known.elements.clear();

@@ -15,7 +15,7 @@ constexpr double kLeft = 64;
 constexpr double kTop = 66;
 constexpr double kBottom = 34;
 constexpr double kLegendWidth = 230;
-constexpr double kSide = 640;            // of a picture with many cells
+constexpr double kSide = 640;  // of a picture with many cells
 constexpr double kLargestCell = 28;
 constexpr double kSmallestText = 5;
 constexpr std::size_t kTitleCharacters = 120;
@@ -116,7 +116,7 @@ class LayoutDrawing {
     }
     for (const auto& [owner, path] : paths) {
       if (owner == kOutside) continue;
-      const std::string_view edge = owner == kNobody ? "#bbbbbb" : "#ffffff";
+      const std::string_view edge = owner == kNobody && !picture_.is_array ? "#bbbbbb" : "#ffffff";
       svg_.path(path, concat("fill=\"", to_hex(color_of(owner)), "\" stroke=\"", edge, "\" stroke-width=\"0.6\""));
     }
     if (picture_.is_array) svg_.frame({kLeft, kTop}, {right_ - kLeft, bottom_ - kTop});
@@ -156,9 +156,10 @@ class LayoutDrawing {
       svg_.text({x, kTop - 7}, concat(column * picture_.column_axis.step), label);
     }
     const auto name = [](const Axis& axis) { return axis.dimension ? concat("dimension ", *axis.dimension) : ""; };
-    svg_.text({kLeft, kTop - 22}, picture_.is_array ? name(picture_.column_axis) + " (across)" +
+    svg_.text({kLeft, kTop - 22},
+              picture_.is_array ? name(picture_.column_axis) + " (across)" +
                                       (picture_.row_axis.dimension ? ", " + name(picture_.row_axis) + " (down)" : "")
-                                                    : "file offset = label of the row + label of the column",
+                                : "file offset = label of the row + label of the column",
               {.size = 10, .color = "#444444"});
     if (!picture_.is_array || picture_.row_axis.dimension) draw_row_labels();
   }
@@ -210,9 +211,8 @@ class LayoutDrawing {
         const auto y = elements[owner].map(file_offset(row, column));
         if (!y) continue;
         const Point corner = geometry_.corner(row, column);
-        numbers.push_back({{corner.x + geometry_.cell_width / 2, corner.y + geometry_.cell_height / 2},
-                           concat(*y / unit),
-                           owner});
+        numbers.push_back(
+            {{corner.x + geometry_.cell_width / 2, corner.y + geometry_.cell_height / 2}, concat(*y / unit), owner});
         longest = std::max(longest, numbers.back().digits.size());
       }
     }
@@ -244,8 +244,8 @@ class LayoutDrawing {
         centres[number % tiles->over][number] = centre;
       }
     }
-    const double tile_width = static_cast<double>(grid.tile_columns) / static_cast<double>(picture_.column_axis.step) *
-                              geometry_.cell_width;
+    const double tile_width =
+        static_cast<double>(grid.tile_columns) / static_cast<double>(picture_.column_axis.step) * geometry_.cell_width;
     for (const auto& [owner, tiles_of_owner] : centres) {
       if (!picture_.shows(owner)) continue;
       if (picture_.is_restricted) draw_tile_line(owner, tiles_of_owner);
@@ -309,10 +309,11 @@ class LayoutDrawing {
     const Offset shown = std::min(partition_.element_count(), kLegendEntries);
     double y = kTop;
     for (Offset i = 0; i < shown; ++i) {
+      if (picture_.is_restricted && !picture_.shows(i)) continue;
       WEIR_TRY(const layout::Element element, partition_.element(i));
       draw_entry(y, i, concat("element ", i, ": ", element.size(), element.size() == 1 ? " byte" : " bytes"));
     }
-    if (shown < partition_.element_count()) {
+    if (shown < partition_.element_count() && !picture_.is_restricted) {
       svg_.text({right_ + 20, y + 10}, concat("and ", partition_.element_count() - shown, " more elements"), {});
       y += 18;
     }

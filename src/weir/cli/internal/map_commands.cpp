@@ -89,7 +89,8 @@ Result<int> map_offsets(const MapOptions& options, Console& console) {
   WEIR_TRY(const layout::Partition partition, load_layout(options.layout, console));
   WEIR_TRY(const std::vector<Place> places, find_places(options, partition));
   for (const Place& place : places) write_place(place, options.json, console.out);
-  const bool all = std::all_of(places.begin(), places.end(), [](const Place& place) { return place.offset.has_value(); });
+  const bool all =
+      std::all_of(places.begin(), places.end(), [](const Place& place) { return place.offset.has_value(); });
   return all ? kExitOk : kExitNo;
 }
 
@@ -156,8 +157,8 @@ Result<int> show_segments(const SegmentsOptions& options, Console& console) {
   WEIR_TRY(const layout::Partition partition, load_layout(options.layout, console));
   WEIR_TRY(const layout::Element element, partition.element(*options.element));
   const Offset from = options.from.value_or(0);
-  const Offset period_end = std::min(floor_div(from, std::max<Offset>(element.size(), 1)) * element.size() + element.size(),
-                                     element.limit());
+  const Offset period_end =
+      std::min(floor_div(from, std::max<Offset>(element.size(), 1)) * element.size() + element.size(), element.limit());
   const Offset to = options.to.value_or(std::max(from, period_end));
   WEIR_RETURN_IF_ERROR(check_element_range(element, from, to));
   const SegmentList list = list_segments(element, from, to, options.limit);

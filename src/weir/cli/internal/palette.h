@@ -28,8 +28,8 @@ inline constexpr Rgb kSeveralColor{190, 190, 190};
 /// True if black text is easier to read on this colour than white text.
 bool is_light(Rgb color);
 
-std::string to_hex(Rgb color);         ///< "#rrggbb"
-int to_terminal_color(Rgb color);      ///< Nearest colour of the 6 x 6 x 6 cube of 256-colour terminals.
+std::string to_hex(Rgb color);     ///< "#rrggbb"
+int to_terminal_color(Rgb color);  ///< Nearest colour of the 6 x 6 x 6 cube of 256-colour terminals.
 
 /// The character of an element in text pictures: 0-9, a-z, A-Z, then again from 0.
 char element_character(Offset index);

@@ -173,7 +173,8 @@ Result<Picture> draw(const layout::Partition& partition, const PictureOptions& o
 std::string describe(const Picture& picture) {
   std::string text;
   if (!picture.is_array) {
-    text = concat("file bytes ", picture.row_axis.first, " to ", picture.row_axis.first + picture.row_axis.extent - 1, "; ");
+    text = concat("file bytes ", picture.row_axis.first, " to ", picture.row_axis.first + picture.row_axis.extent - 1,
+                  "; ");
     return text + (picture.column_axis.step == 1 ? std::string("a cell is one byte")
                                                  : concat("a cell stands for ", picture.column_axis.step, " bytes"));
   }

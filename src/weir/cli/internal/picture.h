@@ -2,9 +2,9 @@
 
 // A picture of a layout: a grid of cells, each with the element that holds what the cell stands for.
 //
-// Arrays (hpf, tiles) are drawn as a plane of the array, everything else as the bytes of the file, row after row.  Large
-// ones are reduced: a cell stands for several entries (bytes), and one that lies on several elements says so.  Which cells
-// those are follows from the structure, exactly; nothing is sampled.
+// Arrays (hpf, tiles) are drawn as a plane of the array, everything else as the bytes of the file, row after row.
+// Large ones are reduced: a cell stands for several entries (bytes), and one that lies on several elements says so.
+// Which cells those are follows from the structure, exactly; nothing is sampled.
 
 #include <optional>
 #include <string>

@@ -33,8 +33,11 @@ class Band {
 };
 
 std::string ribbon(const Band& upper, Offset upper_offset, const Band& lower, Offset lower_offset, Offset length) {
-  const auto point = [](char command, double x, double y) { return concat(command, svg_number(x), " ", svg_number(y)); };
-  return point('M', upper.x(upper_offset), upper.bottom()) + point('L', upper.x(upper_offset + length), upper.bottom()) +
+  const auto point = [](char command, double x, double y) {
+    return concat(command, svg_number(x), " ", svg_number(y));
+  };
+  return point('M', upper.x(upper_offset), upper.bottom()) +
+         point('L', upper.x(upper_offset + length), upper.bottom()) +
          point('L', lower.x(lower_offset + length), lower.top()) + point('L', lower.x(lower_offset), lower.top()) + "z";
 }
 

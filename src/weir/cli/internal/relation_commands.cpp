@@ -211,8 +211,8 @@ void write_match_line(Offset index, const layout::Match& match, Offset subfiles,
   const double bytes = static_cast<double>(std::max<Offset>(match.bytes, 1));
   const double cuts = static_cast<double>(layout::kBreakBytes) * static_cast<double>(match.breaks) / bytes;
   const double spread = static_cast<double>(std::max<Offset>(match.targets - 1, 0)) / static_cast<double>(subfiles);
-  out << fmt::format("{:>8}  {:>8.6f}  {:>12}  {:>12}  {:>8}  {:>12.6g}  {:>10.6g}{}\n", index, match.degree, match.bytes,
-                     match.breaks, match.targets, cuts, spread, match.is_exact ? "" : "  (from a sample)");
+  out << fmt::format("{:>8}  {:>8.6f}  {:>12}  {:>12}  {:>8}  {:>12.6g}  {:>10.6g}{}\n", index, match.degree,
+                     match.bytes, match.breaks, match.targets, cuts, spread, match.is_exact ? "" : "  (from a sample)");
 }
 
 Result<int> match_views(const MatchOptions& options, Console& console) {
@@ -242,11 +242,12 @@ Result<int> match_views(const MatchOptions& options, Console& console) {
   if (!options.element && last < view.element_count()) {
     console.out << "... and " << view.element_count() - last << " more elements (--limit shows more)\n";
   }
-  console.out << "\ndegree = 1 / (1 + break cost + spread)\n"
-              << "break cost = " << layout::kBreakBytes
-              << " * breaks / bytes: a break, where the view's next byte is not the next of the same subfile, costs as\n"
-              << "             much as moving " << layout::kBreakBytes << " bytes\n"
-              << "spread = (targets - 1) / " << layout.element_count() << " subfiles of the layout\n";
+  console.out
+      << "\ndegree = 1 / (1 + break cost + spread)\n"
+      << "break cost = " << layout::kBreakBytes
+      << " * breaks / bytes: a break, where the view's next byte is not the next of the same subfile, costs as\n"
+      << "             much as moving " << layout::kBreakBytes << " bytes\n"
+      << "spread = (targets - 1) / " << layout.element_count() << " subfiles of the layout\n";
   return kExitOk;
 }
 
@@ -293,10 +294,9 @@ void add_relation_commands(CLI::App& layout, Selection& selection) {
         add_json(command, options.json);
       },
       match_views);
-  add_command<IntersectOptions>(
-      layout, selection, "cost", "What one intersection costs: FALLS nodes and time",
-      "Example:\n  weir layout cost 'falls({(4,7,12,1)})' 'stripe(unit=64K, over=4)'\n", declare_pair,
-      measure_intersection);
+  add_command<IntersectOptions>(layout, selection, "cost", "What one intersection costs: FALLS nodes and time",
+                                "Example:\n  weir layout cost 'falls({(4,7,12,1)})' 'stripe(unit=64K, over=4)'\n",
+                                declare_pair, measure_intersection);
 }
 
 }  // namespace weir::cli::internal

@@ -8,8 +8,8 @@
 namespace weir::cli::internal {
 namespace {
 
-constexpr std::array<std::string_view, kKeyCount> kNames{"op", "layout", "element", "x",  "y",     "mode", "from", "to",
-                                                         "a",  "ai",     "b",       "bi", "falls", "l",    "r",    "view"};
+constexpr std::array<std::string_view, kKeyCount> kNames{
+    "op", "layout", "element", "x", "y", "mode", "from", "to", "a", "ai", "b", "bi", "falls", "l", "r", "view"};
 
 std::optional<Key> find_key(std::string_view name) {
   for (std::size_t i = 0; i < kKeyCount; ++i) {
@@ -18,9 +18,7 @@ std::optional<Key> find_key(std::string_view name) {
   return std::nullopt;
 }
 
-Status wrong(Key key, std::string_view what) {
-  return invalid_argument(concat("key \"", to_string(key), "\" ", what));
-}
+Status wrong(Key key, std::string_view what) { return invalid_argument(concat("key \"", to_string(key), "\" ", what)); }
 
 }  // namespace
 

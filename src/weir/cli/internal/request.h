@@ -10,13 +10,30 @@
 namespace weir::cli::internal {
 
 /// The keys that batch requests are made of.
-enum class Key : std::uint8_t { kOp, kLayout, kElement, kX, kY, kMode, kFrom, kTo, kA, kAi, kB, kBi, kFalls, kL, kR, kView };
+enum class Key : std::uint8_t {
+  kOp,
+  kLayout,
+  kElement,
+  kX,
+  kY,
+  kMode,
+  kFrom,
+  kTo,
+  kA,
+  kAi,
+  kB,
+  kBi,
+  kFalls,
+  kL,
+  kR,
+  kView
+};
 inline constexpr std::size_t kKeyCount = 16;
 
 std::string_view to_string(Key key) noexcept;
 
-/// One parsed line of a batch: a flat JSON object.  Other keys, and whatever they hold, are ignored; of a key given twice
-/// the last counts.  Reused from line to line so that parsing need not allocate.
+/// One parsed line of a batch: a flat JSON object.  Other keys, and whatever they hold, are ignored; of a key given
+/// twice the last counts.  Reused from line to line so that parsing need not allocate.
 class Request {
  public:
   /// \error kInvalidArgument if `line` is not a JSON object.

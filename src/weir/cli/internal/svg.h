@@ -1,6 +1,6 @@
 #pragma once
 
-// Vector pictures fit for print: text stays text, equal neighbours are one shape, colours are safe for the colour-blind.
+// Vector pictures fit for print: text stays text, equal neighbours are one shape, colours suit the colour-blind.
 
 #include <string>
 #include <vector>

@@ -36,8 +36,8 @@ std::string escape_xml(std::string_view text) {
 SvgWriter::SvgWriter(double width, double height, std::string_view title) {
   const std::string w = svg_number(std::ceil(width));
   const std::string h = svg_number(std::ceil(height));
-  out_ = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h, "\" viewBox=\"0 0 ", w, " ", h,
-                "\" font-family=\"Helvetica, Arial, sans-serif\">\n<title>", escape_xml(title), "</title>\n",
+  out_ = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h, "\" viewBox=\"0 0 ", w, " ",
+                h, "\" font-family=\"Helvetica, Arial, sans-serif\">\n<title>", escape_xml(title), "</title>\n",
                 "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
 }
 
@@ -59,7 +59,8 @@ void SvgWriter::line(Point from, Point to) {
 }
 
 void SvgWriter::text(Point at, std::string_view content, const SvgText& style) {
-  out_ += concat("<text x=\"", svg_number(at.x), "\" y=\"", svg_number(at.y), "\" font-size=\"", svg_number(style.size), "\"");
+  out_ += concat("<text x=\"", svg_number(at.x), "\" y=\"", svg_number(at.y), "\" font-size=\"", svg_number(style.size),
+                 "\"");
   if (style.anchor != "start") out_ += concat(" text-anchor=\"", style.anchor, "\"");
   if (style.color != "#000000") out_ += concat(" fill=\"", style.color, "\"");
   if (style.is_code) out_ += " font-family=\"monospace\"";

@@ -10,6 +10,7 @@ namespace weir::cli::internal {
 namespace {
 
 constexpr std::string_view kReset = "\x1b[0m";
+constexpr std::size_t kLabelWidth = 4;  // at least, so that small pictures look alike
 
 char sign_of(Offset owner) {
   switch (owner) {
@@ -31,7 +32,7 @@ int cell_width(const Picture& picture, Offset room) { return picture.is_array &&
 
 std::size_t label_width(const Picture& picture) {
   const Offset last = picture.row_axis.first + (picture.rows - 1) * picture.row_axis.step;
-  return std::max<std::size_t>(concat(last).size(), 4);
+  return std::max(kLabelWidth, concat(last).size());
 }
 
 /// The indices above the columns, as many as there is room for.
@@ -127,9 +128,10 @@ class TreeWriter {
 }  // namespace
 
 Offset text_columns(const layout::Partition& partition, Offset width) {
-  // Labels of arrays and of short files are four characters wide, those of long files up to nineteen.
-  const Offset label = array_shape(partition) ? 6 : 2 + std::max<Offset>(4, static_cast<Offset>(concat(
-                                                            partition.disp() + partition.period()).size()));
+  // The largest label of two periods, which is what is mostly shown.
+  Offset last = partition.disp() + 2 * std::min(partition.period(), kMaxBytes / 4);
+  if (const auto array = array_shape(partition)) last = *std::max_element(array->shape.begin(), array->shape.end());
+  const Offset label = 2 + static_cast<Offset>(std::max(kLabelWidth, concat(last).size()));
   return std::max<Offset>(width - label, 8);
 }
 

@@ -146,7 +146,8 @@ class Grid {
 
   // A chain whose step divides the grid's: head to the first window border, whole windows, tail.
   bool place_split(const Chain& chain) {
-    const auto [count, step] = chain.loops.front();
+    const Offset count = chain.loops.front().count;
+    const Offset step = chain.loops.front().step;
     if (step_ % step != 0 || hull_length(chain, 1) > step) return false;
     const Offset per_window = step_ / step;
     const Offset phase = floor_mod(chain.at - origin_, step_);

@@ -1,8 +1,8 @@
-#include <weir/layout/internal/band.h>
+#include <weir/layout/band.h>
 
 #include <algorithm>
 
-namespace weir::layout::internal {
+namespace weir::layout {
 
 Offset key_of(const Piece& piece, Order order) noexcept {
   return order == Order::kFile ? piece.file : order == Order::kA ? piece.a : piece.b;
@@ -81,13 +81,12 @@ std::vector<Band> join(std::vector<Band> bands, Order order) {
   return out;
 }
 
-}  // namespace
-
-std::vector<Band> bands_of(const Mapping& mapping, Order order) {
+std::vector<Band> make_bands(const Mapping& mapping, Order order, const Loop* period) {
   std::vector<Band> bands;
   for (const Run& run : mapping.runs()) {
     const auto loops = mapping.loops(run);
     Band band{{run.file, run.a, run.b, run.length}, {loops.begin(), loops.end()}};
+    if (period) band.loops.push_back(*period);
     std::sort(band.loops.begin(), band.loops.end(),
               [order](const Loop& x, const Loop& y) { return step_of(x, order) > step_of(y, order); });
     melt(band, order);
@@ -100,4 +99,14 @@ std::vector<Band> bands_of(const Mapping& mapping, Order order) {
   return bands;
 }
 
-}  // namespace weir::layout::internal
+}  // namespace
+
+std::vector<Band> bands_of(const Mapping& mapping, Order order) { return make_bands(mapping, order, nullptr); }
+
+std::vector<Band> endless_bands_of(const Mapping& mapping, Order order) {
+  const Offset turns = (kMaxBytes - mapping.disp()) / mapping.period();
+  const Loop period{turns, mapping.period(), mapping.a_period(), mapping.b_period()};
+  return make_bands(mapping, order, turns > 1 ? &period : nullptr);
+}
+
+}  // namespace weir::layout

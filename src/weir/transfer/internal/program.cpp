@@ -1,0 +1,219 @@
+#include <weir/transfer/internal/program.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::transfer::internal {
+
+// Runs a program for one pair of base pointers.
+class Program::Runner {
+ public:
+  Runner(const Program& program, const std::byte* source, std::byte* target, bool bypass)
+      : program_(program), source_(source), target_(target), bypass_(bypass) {}
+
+  // All bytes of a scope whose key offset is in `range`; (source, target) is the turn of the outer loops, `key` its key offset.
+  void scope(const Scope& scope, Offset source, Offset target, Offset key, Range range) const {
+    if (key + scope.key >= range.to || key + scope.key + scope.extent <= range.from) return;
+    if (scope.is_list) return list(scope, source, target, range);
+    const bool is_whole = key + scope.key >= range.from && key + scope.key + scope.extent <= range.to;
+    if (scope.count == 1) {
+      const Nest& nest = program_.nests_[scope.first];
+      if (is_whole) return turns(nest, scope.depth, count_at(nest, scope.depth), nest.source + source, nest.target + target);
+      return part(nest, scope.depth, nest.source + source, nest.target + target, range);
+    }
+    const Step& loop = program_.loops_[program_.nests_[scope.first].first_loop + scope.depth];
+    if (is_whole) return shared(scope, loop, 0, loop.count, source, target);
+    const Offset step = key_of(loop);
+    const Offset start = key + scope.key;
+    const Offset first = range.from <= start ? 0 : std::max<Offset>(0, (range.from - start - scope.turn_extent) / step + 1);
+    const Offset end = std::min(loop.count, (range.to - start + step - 1) / step);
+    Offset whole_first = first;
+    Offset whole_end = end;
+    if (start + first * step < range.from) ++whole_first;
+    if (whole_end > whole_first && start + (end - 1) * step + scope.turn_extent > range.to) --whole_end;
+    for (Offset i = first; i < std::min(whole_first, end); ++i) turn(scope, loop, i, source, target, key, range);
+    if (whole_first < whole_end) shared(scope, loop, whole_first, whole_end, source, target);
+    for (Offset i = std::max(whole_end, whole_first); i < end; ++i) turn(scope, loop, i, source, target, key, range);
+  }
+
+ private:
+  [[nodiscard]] Offset key_of(const Step& step) const { return program_.key_ == Key::kSource ? step.source : step.target; }
+
+  [[nodiscard]] std::span<const Step> loops(const Nest& nest) const {
+    return std::span(program_.loops_).subspan(nest.first_loop, nest.loop_count);
+  }
+
+  [[nodiscard]] Offset count_at(const Nest& nest, std::uint32_t depth) const {
+    return depth < nest.loop_count ? program_.loops_[nest.first_loop + depth].count : 1;
+  }
+
+  // One turn of a shared loop: its children, clipped.
+  void turn(const Scope& scope, const Step& loop, Offset index, Offset source, Offset target, Offset key, Range range) const {
+    for (std::uint32_t i = 0; i < scope.child_count; ++i) {
+      this->scope(program_.scopes_[scope.first_child + i], source + index * loop.source, target + index * loop.target,
+                  key + index * key_of(loop), range);
+    }
+  }
+
+  // Turns [from, to) of a shared loop, whole.
+  void shared(const Scope& scope, const Step& loop, Offset from, Offset to, Offset source, Offset target) const {
+    if (scope.chunk == 1) {  // one turn is more than the cache holds: look for sharing inside it
+      const Range all{-kMaxBytes, kMaxBytes};
+      for (Offset i = from; i < to; ++i) turn(scope, loop, i, source, target, 0, all);
+      return;
+    }
+    for (; from < to; from += scope.chunk) {
+      const Offset count = std::min(scope.chunk, to - from);
+      for (std::uint32_t i = 0; i < scope.count; ++i) {
+        const Nest& nest = program_.nests_[scope.first + i];
+        turns(nest, scope.depth, count, nest.source + source + from * loop.source, nest.target + target + from * loop.target);
+      }
+    }
+  }
+
+  // The bytes of a nest in `range`; loops before `depth` stand still at (source, target).
+  void part(const Nest& nest, std::uint32_t depth, Offset source, Offset target, Range range) const {
+    const Offset key = program_.key_ == Key::kSource ? source : target;
+    if (depth == nest.loop_count) {
+      const Offset from = std::max(key, range.from) - key;
+      const Offset to = std::min(key + nest.length, range.to) - key;
+      if (from < to) copy(source + from, target + from, to - from);
+      return;
+    }
+    const Step& loop = program_.loops_[nest.first_loop + depth];
+    Offset extent = nest.length;
+    for (std::uint32_t i = depth + 1; i < nest.loop_count; ++i) {
+      const Step& inner = program_.loops_[nest.first_loop + i];
+      extent += (inner.count - 1) * key_of(inner);
+    }
+    const Offset step = key_of(loop);
+    const Offset first = range.from < key + extent ? 0 : (range.from - key - extent) / step + 1;
+    const Offset end = range.to <= key ? 0 : std::min(loop.count, (range.to - key + step - 1) / step);
+    Offset whole_first = first;
+    Offset whole_end = end;
+    if (first < end && key + first * step < range.from) ++whole_first;
+    if (whole_end > whole_first && key + (end - 1) * step + extent > range.to) --whole_end;
+    const auto one = [&](Offset i) { part(nest, depth + 1, source + i * loop.source, target + i * loop.target, range); };
+    if (first < whole_first) one(first);
+    if (whole_first < whole_end) {
+      turns(nest, depth, whole_end - whole_first, source + whole_first * loop.source, target + whole_first * loop.target);
+    }
+    if (whole_end < end && whole_end >= whole_first) one(whole_end);
+  }
+
+  // `count` turns of the loop at `depth`, all of the loops inside; those outside stand still.
+  void turns(const Nest& nest, std::uint32_t depth, Offset count, Offset source, Offset target) const {
+    if (depth >= nest.loop_count) return copy(source, target, nest.length);
+    const Frame frame{nest, depth, count};
+    nested(frame, 0, source_ + source, target_ + target);
+  }
+
+  struct Frame {
+    const Nest& nest;
+    std::uint32_t depth;  // loops before this one stand still
+    Offset count;         // turns of the one at `depth`
+  };
+
+  // The loops of a nest from position `at` of its run order on.
+  void nested(const Frame& frame, std::uint32_t at, const std::byte* source, std::byte* target) const {
+    const Nest& nest = frame.nest;
+    const std::uint8_t* order = program_.order_.data() + nest.first_loop;
+    while (order[at] < frame.depth) {
+      if (++at == nest.loop_count) return nest.kernel(source, target, nest.length, {1, 0, 0});
+    }
+    const Step loop = step_of(frame, order[at]);
+    std::uint32_t next = at + 1;
+    while (next < nest.loop_count && order[next] < frame.depth) ++next;
+    if (next == nest.loop_count) return innermost(nest, loop, source, target);
+    if (nest.tile && is_last(frame, next)) {
+      return nest.tile(source, target, nest.length, loop, step_of(frame, order[next]));
+    }
+    for (Offset i = 0; i < loop.count; ++i) {
+      nested(frame, next, source + i * loop.source, target + i * loop.target);
+    }
+  }
+
+  [[nodiscard]] Step step_of(const Frame& frame, std::uint8_t index) const {
+    Step step = program_.loops_[frame.nest.first_loop + index];
+    if (index == frame.depth) step.count = frame.count;
+    return step;
+  }
+
+  [[nodiscard]] bool is_last(const Frame& frame, std::uint32_t at) const {
+    const std::uint8_t* order = program_.order_.data() + frame.nest.first_loop;
+    for (std::uint32_t i = at + 1; i < frame.nest.loop_count; ++i) {
+      if (order[i] >= frame.depth) return false;
+    }
+    return true;
+  }
+
+  void innermost(const Nest& nest, const Step& loop, const std::byte* source, std::byte* target) const {
+    if (bypass_) {
+      if (const Kernel kernel = choose_bypass_kernel(nest.length, loop)) return kernel(source, target, nest.length, loop);
+    }
+    nest.kernel(source, target, nest.length, loop);
+  }
+
+  void list(const Scope& scope, Offset source, Offset target, Range range) const {
+    const Offset base = program_.key_ == Key::kSource ? source : target;
+    const auto key = [&](const Single& single) {
+      return base + (program_.key_ == Key::kSource ? single.source : single.target);
+    };
+    const Single* single = program_.singles_.data() + scope.first;
+    const Single* end = single + scope.count;
+    single = std::partition_point(single, end, [&](const Single& s) { return key(s) + s.length <= range.from; });
+    end = std::partition_point(single, end, [&](const Single& s) { return key(s) < range.to; });
+    if (single == end) return;
+    const auto clipped = [&](const Single& s) {
+      const Offset from = std::max<Offset>(0, range.from - key(s));
+      const Offset to = std::min(s.length, range.to - key(s));
+      copy(s.source + source + from, s.target + target + from, to - from);
+    };
+    if (key(*single) < range.from) clipped(*single++);
+    const bool cut_at_end = single != end && key(end[-1]) + end[-1].length > range.to;
+    if (cut_at_end) --end;
+    whole_list(single, end, source, target);
+    if (cut_at_end) clipped(*end);
+  }
+
+  void whole_list(const Single* single, const Single* end, Offset source, Offset target) const {
+    const std::byte* from = source_ + source;
+    std::byte* to = target_ + target;
+    while (single != end) {
+      const Offset length = single->length;
+      switch (length) {  // pieces of one length stand together more often than not
+        case 4: single = move_while<4>(single, end, from, to); break;
+        case 8: single = move_while<8>(single, end, from, to); break;
+        case 16: single = move_while<16>(single, end, from, to); break;
+        default:
+          std::memcpy(to + single->target, from + single->source, static_cast<std::size_t>(length));
+          ++single;
+      }
+    }
+  }
+
+  template <std::size_t N>
+  static const Single* move_while(const Single* single, const Single* end, const std::byte* from, std::byte* to) {
+    for (; single != end && single->length == static_cast<Offset>(N); ++single) {
+      std::memcpy(to + single->target, from + single->source, N);
+    }
+    return single;
+  }
+
+  void copy(Offset source, Offset target, Offset length) const {
+    std::memcpy(target_ + target, source_ + source, static_cast<std::size_t>(length));
+  }
+
+  const Program& program_;
+  const std::byte* source_;
+  std::byte* target_;
+  bool bypass_;
+};
+
+void Program::run(const std::byte* source, std::byte* target, Range range, bool bypass) const {
+  const Runner runner{*this, source, target, bypass};
+  for (std::uint32_t i = 0; i < root_count_; ++i) runner.scope(scopes_[i], 0, 0, 0, range);
+  if (bypass) fence();
+}
+
+}  // namespace weir::transfer::internal

@@ -1,0 +1,129 @@
+#include <weir/transfer/plan.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include <weir/layout/band.h>
+#include <weir/transfer/internal/program.h>
+
+namespace weir::transfer {
+
+namespace {
+
+using internal::Key;
+using internal::Program;
+using internal::Step;
+using layout::Band;
+using layout::Loop;
+using layout::Mapping;
+using layout::Order;
+using layout::Run;
+
+// Which of a mapping's address spaces is read and which is written; ranges are always of a.
+enum class Direction { kAToB, kBToA };
+
+Step step_of(const Loop& loop, Direction direction) {
+  return direction == Direction::kAToB ? Step{loop.count, loop.a, loop.b} : Step{loop.count, loop.b, loop.a};
+}
+
+std::vector<Program::Input> inputs_of(const std::vector<Band>& bands, Direction direction) {
+  std::vector<Program::Input> inputs;
+  inputs.reserve(bands.size());
+  for (const Band& band : bands) {
+    const bool forward = direction == Direction::kAToB;
+    Program::Input input{forward ? band.piece.a : band.piece.b, forward ? band.piece.b : band.piece.a, band.piece.length, {}};
+    for (const Loop& loop : band.loops) input.loops.push_back(step_of(loop, direction));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+Offset count_pieces(const std::vector<Band>& bands) {
+  Offset pieces = 0;
+  for (const Band& band : bands) {
+    Offset number = 1;
+    for (const Loop& loop : band.loops) number *= loop.count;
+    pieces += number;
+  }
+  return pieces;
+}
+
+Offset hull(const Mapping& mapping, Offset Run::*start, Offset Loop::*step) {
+  Offset from = std::numeric_limits<Offset>::max();
+  Offset to = 0;
+  for (const Run& run : mapping.runs()) {
+    Offset end = run.*start + run.length;
+    for (const Loop& loop : mapping.loops(run)) end += (loop.count - 1) * (loop.*step);
+    from = std::min(from, run.*start);
+    to = std::max(to, end);
+  }
+  return mapping.is_empty() ? 0 : to - from;
+}
+
+std::shared_ptr<const Program> compile(const Mapping& mapping, Direction direction) {
+  const std::vector<Band> bands =
+      mapping.is_periodic() ? layout::endless_bands_of(mapping, Order::kA) : layout::bands_of(mapping, Order::kA);
+  auto program = std::make_shared<Program>(inputs_of(bands, direction),
+                                           direction == Direction::kAToB ? Key::kSource : Key::kTarget);
+  program->bytes = mapping.bytes();
+  program->working_set = hull(mapping, &Run::a, &Loop::a) + hull(mapping, &Run::b, &Loop::b);
+  program->is_contiguous = bands.empty() || (bands.size() == 1 && bands.front().loops.empty());
+  program->pieces = program->is_contiguous ? static_cast<Offset>(bands.size()) : count_pieces(bands_of(mapping, Order::kA));
+  return program;
+}
+
+// Bytes from which on writing around the caches pays: what would evict most of the last-level cache.
+Offset bypass_threshold() {
+  static const Offset threshold = [] {
+    const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return cache > 0 ? static_cast<Offset>(cache) / 2 : Offset{1} << 23;
+  }();
+  return threshold;
+}
+
+const std::byte* at_zero(const void* data, Offset origin) {
+  return reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(data) - static_cast<std::uintptr_t>(origin));
+}
+
+}  // namespace
+
+Result<Plan> Plan::gather(const layout::Element& element, const layout::Budget& budget) {
+  WEIR_TRY(const layout::Element bytes, layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
+  WEIR_TRY(const Mapping mapping, layout::intersect(element, bytes, budget));
+  return Plan(compile(mapping, Direction::kBToA));
+}
+
+Result<Plan> Plan::scatter(const layout::Element& element, const layout::Budget& budget) {
+  WEIR_TRY(const layout::Element bytes, layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
+  WEIR_TRY(const Mapping mapping, layout::intersect(element, bytes, budget));
+  return Plan(compile(mapping, Direction::kAToB));
+}
+
+Result<Plan> Plan::copy(const Mapping& a_to_b) { return Plan(compile(a_to_b, Direction::kAToB)); }
+
+void Plan::run(Source source, Target target, Range range, const RunOptions& options) const {
+  if (range.from >= range.to) return;
+  const std::byte* from = at_zero(source.data, source.origin);
+  auto* to = const_cast<std::byte*>(at_zero(target.data, target.origin));
+  const Offset length = range.to - range.from;
+  const bool bypass = options.bypass_cache.value_or(length >= bypass_threshold());
+  if (options.threads <= 1) return program_->run(from, to, range, bypass);
+  std::vector<std::jthread> threads;
+  const Offset share = (length / options.threads + 63) / 64 * 64 + 64;
+  for (Offset at = range.from; at < range.to; at += share) {
+    const Range part{at, std::min(range.to, at + share)};
+    threads.emplace_back([this, from, to, part, bypass] { program_->run(from, to, part, bypass); });
+  }
+}
+
+Offset Plan::bytes() const noexcept { return program_->bytes; }
+Offset Plan::pieces() const noexcept { return program_->pieces; }
+bool Plan::is_contiguous() const noexcept { return program_->is_contiguous; }
+Offset Plan::working_set() const noexcept { return program_->working_set; }
+std::size_t Plan::nest_count() const noexcept { return program_->nest_count(); }
+
+}  // namespace weir::transfer

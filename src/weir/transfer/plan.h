@@ -1,0 +1,74 @@
+#pragma once
+
+// Mappings compiled to data movement.
+//
+// A plan moves bytes between two address spaces, source and target.  One of them is the plan's key: ranges are given in it, and a
+// plan built once serves any range and any base pointers.
+//
+//   gather    source: the strided side of an element (file offsets); target: the element, packed;   key: target
+//   scatter   source: the element, packed; target: its strided side;                                key: source
+//   copy      source: element a; target: element b of a mapping, both in their own address spaces;  key: source
+//
+// A plan of a periodic element or mapping goes on for ever.
+
+#include <cstddef>
+#include <memory>
+
+#include <weir/layout/mapping.h>
+
+namespace weir::transfer {
+
+using layout::Range;
+
+namespace internal {
+class Program;
+}
+
+/// Memory that is read: `data` points at the byte with offset `origin` of the source's address space.
+struct Source {
+  const void* data = nullptr;
+  Offset origin = 0;
+};
+
+/// Memory that is written.
+struct Target {
+  void* data = nullptr;
+  Offset origin = 0;
+};
+
+struct RunOptions {
+  int threads = 1;  ///< The range is split between so many threads; 1 runs in the caller.
+  /// The target will not be read soon: write around the caches where that pays.  Unset: decided by the number of bytes.
+  std::optional<bool> bypass_cache;
+};
+
+/// A flat, immutable program of loop nests.  Copies share.  \threadsafety Safe from any thread.
+class Plan {
+ public:
+  /// \error kTooComplex if the pattern needs more families than the budget allows.
+  static Result<Plan> gather(const layout::Element& element, const layout::Budget& budget = {});
+  static Result<Plan> scatter(const layout::Element& element, const layout::Budget& budget = {});
+  /// From a to b.
+  static Result<Plan> copy(const layout::Mapping& a_to_b);
+
+  /// Moves all bytes whose key offset lies in `range`.  No allocation with one thread.
+  /// \pre Source and target memory hold every byte of the range and do not overlap.
+  void run(Source source, Target target, Range range, const RunOptions& options = {}) const;
+
+  /// Bytes per period, or in all if the plan is finite.
+  [[nodiscard]] Offset bytes() const noexcept;
+  /// Pieces per period (or in all) that are contiguous on both sides.
+  [[nodiscard]] Offset pieces() const noexcept;
+  /// True if source and target offsets differ by a constant: the plan is a single memcpy for every range.
+  [[nodiscard]] bool is_contiguous() const noexcept;
+  /// Bytes between the first and the last byte touched in one period, source and target together.
+  [[nodiscard]] Offset working_set() const noexcept;
+  /// Loop nests in the program.
+  [[nodiscard]] std::size_t nest_count() const noexcept;
+
+ private:
+  explicit Plan(std::shared_ptr<const internal::Program> program) : program_(std::move(program)) {}
+  std::shared_ptr<const internal::Program> program_;
+};
+
+}  // namespace weir::transfer
