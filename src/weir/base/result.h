@@ -15,7 +15,7 @@ class [[nodiscard]] Result {
  public:
   static_assert(!std::is_same_v<std::remove_cv_t<T>, Status>, "return Status itself");
 
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}      // NOLINT: implicit on purpose
   Result(Status error) : state_(std::in_place_index<0>, std::move(error)) {  // NOLINT: implicit on purpose
     assert(!std::get<0>(state_).is_ok());
   }
@@ -51,14 +51,13 @@ class [[nodiscard]] Result {
 #define WEIR_CONCAT(a, b) WEIR_CONCAT_INNER(a, b)
 
 /// WEIR_TRY(const Offset n, checked_mul(a, b)): declares n, or returns the error from this function.
-#define WEIR_TRY(declaration, expression) \
-  WEIR_TRY_INNER(WEIR_CONCAT(weir_result_, __LINE__), declaration, expression)
+#define WEIR_TRY(declaration, expression) WEIR_TRY_INNER(WEIR_CONCAT(weir_result_, __LINE__), declaration, expression)
 #define WEIR_TRY_INNER(temporary, declaration, expression) \
   auto temporary = (expression);                           \
   if (!temporary.is_ok()) return temporary.status();       \
   declaration = std::move(temporary).value()
 
-#define WEIR_RETURN_IF_ERROR(expression)                    \
-  do {                                                      \
+#define WEIR_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                       \
     if (::weir::Status weir_status = (expression); !weir_status.is_ok()) return weir_status; \
   } while (false)

@@ -36,9 +36,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] const std::string& message() const noexcept;
 
   /// Where the error is: the column of a syntax error (from 1), or the offending byte of a file.
-  [[nodiscard]] std::optional<std::int64_t> location() const noexcept {
-    return rep_ ? rep_->location : std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::int64_t> location() const noexcept { return rep_ ? rep_->location : std::nullopt; }
 
  private:
   struct Rep {

@@ -44,7 +44,8 @@ Result<Element> Element::create(FallsSet set, Placement placement) {
   trees->period = placement.period != 0 ? placement.period : std::max<Offset>(end, 1);
   trees->size = layout::size(trees->simplified);
   if (placement.disp < 0 || placement.period < 0) {
-    return invalid_argument(concat("element: displacement ", placement.disp, " or period ", placement.period, " is negative"));
+    return invalid_argument(
+        concat("element: displacement ", placement.disp, " or period ", placement.period, " is negative"));
   }
   if (end > trees->period) {
     return invalid_argument(concat("element: byte ", end - 1, " lies beyond the period of ", trees->period, " bytes"));

@@ -9,7 +9,8 @@ namespace weir::layout {
 namespace {
 
 Status bad(const Falls& falls, std::string_view what) {
-  return invalid_argument(concat("FALLS ", print(Falls{falls.left, falls.right, falls.stride, falls.count, {}}), ": ", what));
+  return invalid_argument(
+      concat("FALLS ", print(Falls{falls.left, falls.right, falls.stride, falls.count, {}}), ": ", what));
 }
 
 Status beyond(const Falls& falls) {
@@ -25,10 +26,10 @@ Status check_shape(const Falls& falls) {
   if (falls.count == 1) return Status::ok();
   if (falls.stride < 1) return bad(falls, concat("the stride is ", falls.stride, ", it must be at least 1"));
   if (falls.is_leaf() && falls.stride < falls.block_length()) {
-    return invalid_argument(
-        concat("FALLS ", print(Falls{falls.left, falls.right, falls.stride, falls.count, {}}), ": the stride ", falls.stride,
-               " is shorter than the block of ", falls.block_length(), " bytes, so byte ", falls.left + falls.stride,
-               " occurs twice"));
+    return invalid_argument(concat("FALLS ", print(Falls{falls.left, falls.right, falls.stride, falls.count, {}}),
+                                   ": the stride ", falls.stride, " is shorter than the block of ",
+                                   falls.block_length(), " bytes, so byte ", falls.left + falls.stride,
+                                   " occurs twice"));
   }
   Offset span;
   if (__builtin_mul_overflow(falls.stride, falls.count - 1, &span) || span > kMaxBytes - 1 - falls.right) {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include <weir/layout/internal/meet.h>
+#include <weir/layout/band.h>
+#include <weir/layout/internal/address_tree.h>
 #include <weir/layout/internal/nest.h>
 
 namespace weir::layout {
@@ -63,7 +64,8 @@ class MappingBuilder {
   bool joins_last(const Piece& first, Offset length) {
     if (mapping_.runs_.empty()) return false;
     Run& last = mapping_.runs_.back();
-    if (last.file + last.length != first.file || last.a + last.length != first.a || last.b + last.length != first.b) return false;
+    if (last.file + last.length != first.file || last.a + last.length != first.a || last.b + last.length != first.b)
+      return false;
     if (!std::ranges::equal(mapping_.loops(last), scratch_)) return false;
     last.length += length;
     return true;
@@ -81,7 +83,8 @@ Status over_budget(const Budget& budget) {
                             " steps: ask for a smaller range"));
 }
 
-Status meet_all(const Element& a, const Element& b, const Window& window, const Budget& budget, MappingBuilder& builder) {
+Status meet_all(const Element& a, const Element& b, const Window& window, const Budget& budget,
+                MappingBuilder& builder) {
   WEIR_TRY(const std::vector<Shape> a_shapes, internal::shapes_of(a.trees(), window.a));
   WEIR_TRY(const std::vector<Shape> b_shapes, internal::shapes_of(b.trees(), window.b));
   std::size_t steps_left = budget.steps;
@@ -127,6 +130,47 @@ Result<Mapping> intersect(const Element& a, const Element& b, const Window& wind
   MappingBuilder builder{budget};
   WEIR_RETURN_IF_ERROR(meet_all(a, b, window, budget, builder));
   return std::move(builder).take();
+}
+
+namespace {
+
+enum class Side { kA, kB };
+
+Result<Mapping> compose(const Mapping& mapping, Side side, const Element& memory, const Budget& budget) {
+  std::vector<Band> bands = bands_of(mapping, side == Side::kA ? Order::kA : Order::kB);
+  if (side == Side::kB) {
+    for (Band& band : bands) {
+      std::swap(band.piece.a, band.piece.b);
+      for (Loop& loop : band.loops) std::swap(loop.a, loop.b);
+    }
+  }
+  // Joined on the replaced offset: the kept side and memory are what each tree carries along.
+  MappingBuilder builder{budget};
+  std::vector<Loop> turned;
+  std::size_t steps_left = budget.steps;
+  const Shape kept = internal::shape_of(std::move(bands));
+  const Shape replaced = internal::address_shape(memory.trees());
+  const MeetEnd end =
+      internal::meet(kept, replaced, {0, kMaxBytes}, steps_left, [&](Piece first, std::span<const Loop> loops) {
+        turned.assign(loops.begin(), loops.end());
+        if (side == Side::kA) {
+          std::swap(first.a, first.b);
+          for (Loop& loop : turned) std::swap(loop.a, loop.b);
+        }
+        return builder.add(first, turned);
+      });
+  if (end != MeetEnd::kDone) return over_budget(budget);
+  return std::move(builder).take();
+}
+
+}  // namespace
+
+Result<Mapping> compose_a(const Mapping& mapping, const Element& memory, const Budget& budget) {
+  return compose(mapping, Side::kA, memory, budget);
+}
+
+Result<Mapping> compose_b(const Mapping& mapping, const Element& memory, const Budget& budget) {
+  return compose(mapping, Side::kB, memory, budget);
 }
 
 Offset Mapping::bytes() const noexcept {

@@ -66,7 +66,7 @@ class Mapping {
   [[nodiscard]] Offset a_period() const noexcept { return a_period_; }
   [[nodiscard]] Offset b_period() const noexcept { return b_period_; }
 
-  [[nodiscard]] Offset bytes() const noexcept;        ///< In one period, or in all.
+  [[nodiscard]] Offset bytes() const noexcept;            ///< In one period, or in all.
   [[nodiscard]] std::size_t node_count() const noexcept;  ///< FALLS nodes: leaves and loops.
 
   /// The same bytes as FALLS, ascending where families do not interleave, simplified: in the file (relative to disp()), and the
@@ -92,6 +92,13 @@ Result<Mapping> intersect(const Element& a, const Element& b, const Budget& budg
 
 /// The mapping inside a window; finite.
 Result<Mapping> intersect(const Element& a, const Element& b, const Window& window, const Budget& budget = {});
+
+/// The composition of a mapping with a map of memory: offsets of a (of b) become offsets in memory where the element's bytes do not lie
+/// packed but as `memory` says, byte y at memory.unmap(y).  `file` of the result is the offset of a (of b) that was replaced.
+/// Of a periodic mapping, one period; the result is finite.
+/// \error kTooComplex as intersect()
+Result<Mapping> compose_a(const Mapping& mapping, const Element& memory, const Budget& budget = {});
+Result<Mapping> compose_b(const Mapping& mapping, const Element& memory, const Budget& budget = {});
 
 /// Some byte range of b that is also of a: bytes at offset `a` of the one are bytes at offset `b` of the other.
 struct Piece {

@@ -9,59 +9,16 @@
 #include <numeric>
 
 #include <weir/layout/band.h>
-#include <weir/layout/internal/meet.h>
+#include <weir/layout/internal/address_tree.h>
 
 namespace weir::layout {
 
 namespace {
 
-using internal::Node;
-using internal::Tree;
-
 Offset count_pieces(std::span<const Loop> loops) {
   Offset pieces = 1;
   for (const Loop& loop : loops) pieces *= loop.count;
   return pieces;
-}
-
-// Bands of one-byte pieces as a tree: view offset as x, subfile offset as y.  \pre ordered by view offset
-Tree tree_of(std::span<const Band> bands) {
-  Tree tree;
-  tree.root_count = static_cast<std::uint32_t>(bands.size());
-  tree.nodes.resize(bands.size());
-  Offset reach = 0;
-  for (std::size_t i = 0; i < bands.size(); ++i) {
-    const Band& band = bands[i];
-    Offset length = 1;
-    for (const Loop& loop : band.loops) length += (loop.count - 1) * loop.a;
-    reach = std::max(reach, band.piece.a + length);
-    std::size_t at = i;
-    for (std::size_t k = 0; k < std::max<std::size_t>(band.loops.size(), 1); ++k) {
-      Node node{.x = k == 0 ? band.piece.a : 0, .y = k == 0 ? band.piece.b : 0};
-      if (!band.loops.empty()) {
-        const Loop& loop = band.loops[k];
-        length -= (loop.count - 1) * loop.a;
-        node.count = loop.count;
-        node.x_step = loop.a;
-        node.y_step = loop.b;
-      }
-      node.length = length;
-      node.reach = k == 0 ? reach : node.end();
-      if (k + 1 < band.loops.size()) {
-        node.first_child = static_cast<std::uint32_t>(tree.nodes.size());
-        node.child_count = 1;
-      }
-      tree.nodes[at] = node;
-      at = tree.nodes.size();
-      if (node.child_count) tree.nodes.emplace_back();
-    }
-  }
-  return tree;
-}
-
-std::vector<Band> sorted(std::vector<Band> bands) {
-  std::sort(bands.begin(), bands.end(), [](const Band& x, const Band& y) { return x.piece.a < y.piece.a; });
-  return bands;
 }
 
 // Turns of the loops at which both subfile offsets agree.  Exact if at most one loop tells them apart.
@@ -121,7 +78,7 @@ class Matcher {
       WEIR_TRY(const Mapping mapping, intersect(view_, subfile, Window{.file = {}, .a = window_, .b = {}}, kBudget));
       if (mapping.is_empty()) continue;
       ++match_.targets;
-      WEIR_TRY(const Offset breaks, count_breaks(subfile, sorted(bands_of(mapping, Order::kA))));
+      WEIR_TRY(const Offset breaks, count_breaks(subfile, bands_of(mapping, Order::kA)));
       match_.breaks += breaks;
     }
     return Status::ok();
@@ -136,11 +93,12 @@ class Matcher {
       band.piece.b += band.piece.length;
     }
     if (const auto next = first_of_next_period(subfile)) starts.push_back({*next, {}});
-    const auto starts_tree = std::make_shared<const Tree>(tree_of(starts));
-    const auto ends_tree = std::make_shared<const Tree>(tree_of(sorted(std::move(ends))));
+    for (auto* bands : {&starts, &ends}) {
+      for (Band& band : *bands) band.piece.length = 1;
+    }
     std::size_t steps_left = kBudget.steps;
-    const auto end = internal::meet(internal::make_shape(ends_tree), internal::make_shape(starts_tree), {0, kMaxBytes}, steps_left,
-                                    [&](const Piece& first, std::span<const Loop> loops) {
+    const auto end = internal::meet(internal::shape_of(std::move(ends)), internal::shape_of(std::move(starts)),
+                                    {0, kMaxBytes}, steps_left, [&](const Piece& first, std::span<const Loop> loops) {
                                       pieces -= count_agreeing(first, loops);
                                       return true;
                                     });

@@ -26,9 +26,7 @@ using internal::tighten;
 
 constexpr std::size_t kLongestGroup = 16;  // neighbours that are tried as one repeated group
 
-bool same_shape(const Falls& a, const Falls& b) {
-  return a.block_length() == b.block_length() && a.inner == b.inner;
-}
+bool same_shape(const Falls& a, const Falls& b) { return a.block_length() == b.block_length() && a.inner == b.inner; }
 
 bool is_shifted_copy(const Falls& a, const Falls& b, Offset by) {
   return a.left + by == b.left && a.count == b.count && (a.count == 1 || a.stride == b.stride) && same_shape(a, b);
@@ -87,7 +85,7 @@ struct Repeat {
   std::size_t group = 0;   // members in the group
   std::size_t copies = 0;  // how often it stands there
   Offset distance = 0;
-  Offset saved = 0;        // nodes
+  Offset saved = 0;  // nodes
 };
 
 std::size_t count_copies(const FallsSet& set, std::size_t at, std::size_t group, Offset distance) {

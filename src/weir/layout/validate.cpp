@@ -33,16 +33,18 @@ class Validator {
     const Offset end = std::min(overlap_.byte, period);
     const Offset uncovered = first_uncovered(end);
     if (uncovered < end) {
-      return invalid_argument(concat("layout: byte ", disp + uncovered, " of the file", in_period(disp, uncovered),
-                                     " belongs to no element; the elements must cover the period of ", period, " bytes"),
-                              disp + uncovered);
+      return invalid_argument(
+          concat("layout: byte ", disp + uncovered, " of the file", in_period(disp, uncovered),
+                 " belongs to no element; the elements must cover the period of ", period, " bytes"),
+          disp + uncovered);
     }
     if (overlap_.byte == kMaxBytes) return Status::ok();
-    return invalid_argument(concat("layout: byte ", disp + overlap_.byte, " of the file", in_period(disp, overlap_.byte),
-                                   overlap_.first == overlap_.second
-                                       ? concat(" occurs twice in element ", overlap_.first)
-                                       : concat(" belongs to elements ", overlap_.first, " and ", overlap_.second)),
-                            disp + overlap_.byte);
+    return invalid_argument(
+        concat("layout: byte ", disp + overlap_.byte, " of the file", in_period(disp, overlap_.byte),
+               overlap_.first == overlap_.second
+                   ? concat(" occurs twice in element ", overlap_.first)
+                   : concat(" belongs to elements ", overlap_.first, " and ", overlap_.second)),
+        disp + overlap_.byte);
   }
 
  private:

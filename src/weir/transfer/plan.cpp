@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,7 +36,8 @@ std::vector<Program::Input> inputs_of(const std::vector<Band>& bands, Direction 
   inputs.reserve(bands.size());
   for (const Band& band : bands) {
     const bool forward = direction == Direction::kAToB;
-    Program::Input input{forward ? band.piece.a : band.piece.b, forward ? band.piece.b : band.piece.a, band.piece.length, {}};
+    Program::Input input{
+        forward ? band.piece.a : band.piece.b, forward ? band.piece.b : band.piece.a, band.piece.length, {}};
     for (const Loop& loop : band.loops) input.loops.push_back(step_of(loop, direction));
     inputs.push_back(std::move(input));
   }
@@ -72,7 +74,8 @@ std::shared_ptr<const Program> compile(const Mapping& mapping, Direction directi
   program->bytes = mapping.bytes();
   program->working_set = hull(mapping, &Run::a, &Loop::a) + hull(mapping, &Run::b, &Loop::b);
   program->is_contiguous = bands.empty() || (bands.size() == 1 && bands.front().loops.empty());
-  program->pieces = program->is_contiguous ? static_cast<Offset>(bands.size()) : count_pieces(bands_of(mapping, Order::kA));
+  program->pieces =
+      program->is_contiguous ? static_cast<Offset>(bands.size()) : count_pieces(bands_of(mapping, Order::kA));
   return program;
 }
 
@@ -85,8 +88,15 @@ Offset bypass_threshold() {
   return threshold;
 }
 
-const std::byte* at_zero(const void* data, Offset origin) {
-  return reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(data) - static_cast<std::uintptr_t>(origin));
+// A thread that runs `work`, which stays with the caller if there is none to be had.
+template <typename Work>
+std::jthread start(const Work& work) {
+  try {
+    return std::jthread(work);
+  } catch (const std::system_error&) {
+    work();
+    return {};
+  }
 }
 
 }  // namespace
@@ -107,16 +117,15 @@ Result<Plan> Plan::copy(const Mapping& a_to_b) { return Plan(compile(a_to_b, Dir
 
 void Plan::run(Source source, Target target, Range range, const RunOptions& options) const {
   if (range.from >= range.to) return;
-  const std::byte* from = at_zero(source.data, source.origin);
-  auto* to = const_cast<std::byte*>(at_zero(target.data, target.origin));
   const Offset length = range.to - range.from;
   const bool bypass = options.bypass_cache.value_or(length >= bypass_threshold());
-  if (options.threads <= 1) return program_->run(from, to, range, bypass);
-  std::vector<std::jthread> threads;
+  if (options.threads <= 1) return program_->run(source, target, range, bypass);
   const Offset share = (length / options.threads + 63) / 64 * 64 + 64;
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(options.threads));
   for (Offset at = range.from; at < range.to; at += share) {
     const Range part{at, std::min(range.to, at + share)};
-    threads.emplace_back([this, from, to, part, bypass] { program_->run(from, to, part, bypass); });
+    threads.push_back(start([this, source, target, part, bypass] { program_->run(source, target, part, bypass); }));
   }
 }
 

@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t kSteps = std::size_t{1} << 26;
 
 Status cannot_tell() {
-  return too_complex("the families of the pattern fit together so badly that overlaps cannot be ruled out in bounded time");
+  return too_complex(
+      "the families of the pattern fit together so badly that overlaps cannot be ruled out in bounded time");
 }
 
 // Bytes that siblings share, in the first block of their parent (other blocks repeat it at higher offsets).

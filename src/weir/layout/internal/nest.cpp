@@ -16,14 +16,15 @@ namespace weir::layout::internal {
 
 namespace {
 
-constexpr std::size_t kMostOrigins = 64;  // grid origins tried
+constexpr std::size_t kMostOrigins = 64;   // grid origins tried
 constexpr std::size_t kMostChains = 4096;  // more interleaved chains than this are listed, not nested
 
 using Chains = std::vector<Chain>;
 
 Offset hull_length(const Chain& chain, std::size_t first_loop = 0) {
   Offset length = chain.length;
-  for (std::size_t i = first_loop; i < chain.loops.size(); ++i) length += (chain.loops[i].count - 1) * chain.loops[i].step;
+  for (std::size_t i = first_loop; i < chain.loops.size(); ++i)
+    length += (chain.loops[i].count - 1) * chain.loops[i].step;
   return length;
 }
 

@@ -181,7 +181,8 @@ void write_siblings(const Drafts& drafts, std::uint32_t at, std::uint32_t& free,
   Offset reach = 0;
   for (const Draft& draft : drafts) {
     Node& node = tree.nodes[at++];
-    node = {draft.x, draft.y, draft.length, draft.count, draft.x_step, draft.y_step, block_bytes(draft), before, 0, 0, 0};
+    node = {draft.x, draft.y, draft.length, draft.count, draft.x_step, draft.y_step, block_bytes(draft), before, 0,
+            0,       0};
     before += node.bytes * node.count;
     reach = std::max(reach, draft.end());
     node.reach = reach;
@@ -259,7 +260,8 @@ std::optional<Offset> find(const Tree& tree, std::uint32_t first, std::uint32_t 
       const Offset node_y = y + node.y + block * node.y_step;
       if (node.is_leaf()) return node_y + rest;
       if (descend) {  // siblings interleave: look into the earlier candidate first
-        if (const auto found = find(tree, descend->first_child, descend->child_count, descend_x)) return descend_y + *found;
+        if (const auto found = find(tree, descend->first_child, descend->child_count, descend_x))
+          return descend_y + *found;
       }
       descend = &node;
       descend_x = rest;
@@ -352,9 +354,9 @@ Located locate(const Tree& tree, Offset y) noexcept {
     if (count <= 8) {
       while (k + 1 < count && siblings[k + 1].y <= y) ++k;
     } else {
-      k = static_cast<std::uint32_t>(
-          std::upper_bound(siblings + 1, siblings + count, y, [](Offset value, const Node& node) { return value < node.y; }) -
-          siblings - 1);
+      k = static_cast<std::uint32_t>(std::upper_bound(siblings + 1, siblings + count, y,
+                                                      [](Offset value, const Node& node) { return value < node.y; }) -
+                                     siblings - 1);
     }
     const Node& node = siblings[k];
     Offset rest = y - node.y;

@@ -25,7 +25,7 @@
 namespace weir::layout::internal {
 
 struct Node {
-  Offset x = 0;       // of the first block, relative to the parent's block
+  Offset x = 0;  // of the first block, relative to the parent's block
   Offset y = 0;
   Offset length = 0;  // of one block, in the file
   Offset count = 1;
@@ -87,7 +87,7 @@ class Trees {
   Offset size = 0;
   bool monotone = true;
   bool endless = false;  // all bytes from disp on, in order
-  Tree sequence;                      // empty if monotone: `spatial` serves
+  Tree sequence;         // empty if monotone: `spatial` serves
   std::shared_ptr<const Tree> spatial;
 
   [[nodiscard]] const Tree& by_element() const noexcept { return monotone ? *spatial : sequence; }

@@ -11,7 +11,8 @@ namespace {
 
 using Input = Program::Input;
 
-constexpr Offset kCacheBytes = Offset{1} << 14;  // what the nests of a scope may touch before the next chunk: half a level-1 cache
+constexpr Offset kCacheBytes =
+    Offset{1} << 14;  // what the nests of a scope may touch before the next chunk: half a level-1 cache
 constexpr Offset kLine = 64;
 constexpr Offset kFewPieces = 8;  // so few pieces are cheaper as a list than as a nest
 
@@ -19,20 +20,23 @@ constexpr Offset kFewPieces = 8;  // so few pieces are cheaper as a list than as
 Offset piece_count(const Input& input, std::size_t first_loop) {
   constexpr Offset kMany = Offset{1} << 20;
   Offset pieces = 1;
-  for (std::size_t i = first_loop; i < input.loops.size(); ++i) pieces = std::min(kMany, pieces * std::min(kMany, input.loops[i].count));
+  for (std::size_t i = first_loop; i < input.loops.size(); ++i)
+    pieces = std::min(kMany, pieces * std::min(kMany, input.loops[i].count));
   return pieces;
 }
 
 Offset hull(const Input& input, std::size_t first_loop, Offset Step::*side) {
   Offset length = input.length;
-  for (std::size_t i = first_loop; i < input.loops.size(); ++i) length += (input.loops[i].count - 1) * (input.loops[i].*side);
+  for (std::size_t i = first_loop; i < input.loops.size(); ++i)
+    length += (input.loops[i].count - 1) * (input.loops[i].*side);
   return length;
 }
 
 // Memory that one turn of the loops before `first_loop` drags through the cache.
 Offset footprint(const Input& input, std::size_t first_loop) {
   const Offset lines = piece_count(input, first_loop) * std::min(std::max(input.length, kLine), kMaxBytes >> 24);
-  return std::min(lines, hull(input, first_loop, &Step::source)) + std::min(lines, hull(input, first_loop, &Step::target));
+  return std::min(lines, hull(input, first_loop, &Step::source)) +
+         std::min(lines, hull(input, first_loop, &Step::target));
 }
 
 // The order in which the loops of a nest are run: the loop with the smallest target step innermost, since writes cost more than
@@ -49,13 +53,13 @@ RunOrder order_loops(const Input& input) {
   if (loops.size() < 2) return result;
   std::stable_sort(result.order.begin(), result.order.end(),
                    [&](std::uint8_t a, std::uint8_t b) { return loops[a].target > loops[b].target; });
-  const auto along_source = std::min_element(result.order.begin(), result.order.end(), [&](std::uint8_t a, std::uint8_t b) {
-    return loops[a].source < loops[b].source;
-  });
+  const auto along_source =
+      std::min_element(result.order.begin(), result.order.end(),
+                       [&](std::uint8_t a, std::uint8_t b) { return loops[a].source < loops[b].source; });
   const Step& inner = loops[result.order.back()];
   const Step& outer = loops[*along_source];
-  const bool is_crossed = *along_source != result.order.back() && inner.source >= 2 * kLine && outer.target >= 2 * kLine &&
-                          outer.source <= kLine && inner.target <= kLine;
+  const bool is_crossed = *along_source != result.order.back() && inner.source >= 2 * kLine &&
+                          outer.target >= 2 * kLine && outer.source <= kLine && inner.target <= kLine;
   if (!is_crossed || !choose_tile_kernel(input.length)) return result;
   result.is_tiled = true;
   std::rotate(along_source, along_source + 1, result.order.end() - 1);  // next to the innermost
@@ -125,7 +129,8 @@ class ProgramBuilder {
           input.loops[depth].count = turns;
         }
       }
-      drafts.push_back(members.size() == 1 ? make_leaf(std::move(members.front()), depth) : make_shared(std::move(members), depth));
+      drafts.push_back(members.size() == 1 ? make_leaf(std::move(members.front()), depth)
+                                           : make_shared(std::move(members), depth));
       members = std::move(rest);
     }
   }
@@ -211,8 +216,12 @@ class ProgramBuilder {
 
   void write_nest(const Input& input) {
     const RunOrder run = order_loops(input);
-    Nest nest{input.source, input.target, input.length, static_cast<std::uint32_t>(program_.loops_.size()),
-              static_cast<std::uint32_t>(input.loops.size()), choose_kernel(input.length),
+    Nest nest{input.source,
+              input.target,
+              input.length,
+              static_cast<std::uint32_t>(program_.loops_.size()),
+              static_cast<std::uint32_t>(input.loops.size()),
+              choose_kernel(input.length),
               run.is_tiled ? choose_tile_kernel(input.length) : nullptr};
     program_.nests_.push_back(nest);
     program_.loops_.insert(program_.loops_.end(), input.loops.begin(), input.loops.end());

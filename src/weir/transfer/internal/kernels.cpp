@@ -37,7 +37,8 @@ void pack_around_cache(const std::byte* source, std::byte* target, Offset length
       __builtin_memcpy(line + i * static_cast<Offset>(N), source + i * step.source, N);
     }
     for (int i = 0; i < 4; ++i) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(target) + i, _mm_load_si128(reinterpret_cast<const __m128i*>(line) + i));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(target) + i,
+                       _mm_load_si128(reinterpret_cast<const __m128i*>(line) + i));
     }
   }
   if (left > 0) plain(source, target, length, {left, step.source, step.target});

@@ -23,7 +23,8 @@ struct Step {
 /// Copies `step.count` blocks of `length` bytes.
 using Kernel = void (*)(const std::byte* source, std::byte* target, Offset length, const Step& step);
 /// The same for each of `outer.count` turns, tiled over both loops.
-using TileKernel = void (*)(const std::byte* source, std::byte* target, Offset length, const Step& outer, const Step& inner);
+using TileKernel = void (*)(const std::byte* source, std::byte* target, Offset length, const Step& outer,
+                            const Step& inner);
 
 Kernel choose_kernel(Offset length) noexcept;
 TileKernel choose_tile_kernel(Offset length) noexcept;

@@ -8,7 +8,7 @@ namespace weir::transfer::internal {
 // Runs a program for one pair of base pointers.
 class Program::Runner {
  public:
-  Runner(const Program& program, const std::byte* source, std::byte* target, bool bypass)
+  Runner(const Program& program, const Source& source, const Target& target, bool bypass)
       : program_(program), source_(source), target_(target), bypass_(bypass) {}
 
   // All bytes of a scope whose key offset is in `range`; (source, target) is the turn of the outer loops, `key` its key offset.
@@ -18,26 +18,22 @@ class Program::Runner {
     const bool is_whole = key + scope.key >= range.from && key + scope.key + scope.extent <= range.to;
     if (scope.count == 1) {
       const Nest& nest = program_.nests_[scope.first];
-      if (is_whole) return turns(nest, scope.depth, count_at(nest, scope.depth), nest.source + source, nest.target + target);
+      if (is_whole)
+        return turns(nest, scope.depth, count_at(nest, scope.depth), nest.source + source, nest.target + target);
       return part(nest, scope.depth, nest.source + source, nest.target + target, range);
     }
     const Step& loop = program_.loops_[program_.nests_[scope.first].first_loop + scope.depth];
     if (is_whole) return shared(scope, loop, 0, loop.count, source, target);
-    const Offset step = key_of(loop);
-    const Offset start = key + scope.key;
-    const Offset first = range.from <= start ? 0 : std::max<Offset>(0, (range.from - start - scope.turn_extent) / step + 1);
-    const Offset end = std::min(loop.count, (range.to - start + step - 1) / step);
-    Offset whole_first = first;
-    Offset whole_end = end;
-    if (start + first * step < range.from) ++whole_first;
-    if (whole_end > whole_first && start + (end - 1) * step + scope.turn_extent > range.to) --whole_end;
-    for (Offset i = first; i < std::min(whole_first, end); ++i) turn(scope, loop, i, source, target, key, range);
-    if (whole_first < whole_end) shared(scope, loop, whole_first, whole_end, source, target);
-    for (Offset i = std::max(whole_end, whole_first); i < end; ++i) turn(scope, loop, i, source, target, key, range);
+    const Turns cut = cut_turns(loop, key + scope.key, scope.turn_extent, range);
+    for (Offset i = cut.first; i < cut.whole_first; ++i) turn(scope, loop, i, source, target, key, range);
+    if (cut.whole_first < cut.whole_end) shared(scope, loop, cut.whole_first, cut.whole_end, source, target);
+    for (Offset i = cut.whole_end; i < cut.end; ++i) turn(scope, loop, i, source, target, key, range);
   }
 
  private:
-  [[nodiscard]] Offset key_of(const Step& step) const { return program_.key_ == Key::kSource ? step.source : step.target; }
+  [[nodiscard]] Offset key_of(const Step& step) const {
+    return program_.key_ == Key::kSource ? step.source : step.target;
+  }
 
   [[nodiscard]] std::span<const Step> loops(const Nest& nest) const {
     return std::span(program_.loops_).subspan(nest.first_loop, nest.loop_count);
@@ -47,8 +43,30 @@ class Program::Runner {
     return depth < nest.loop_count ? program_.loops_[nest.first_loop + depth].count : 1;
   }
 
+  // Turns [first, end) of a loop touch a range, those of [whole_first, whole_end) lie inside it.
+  struct Turns {
+    Offset first;
+    Offset whole_first;
+    Offset whole_end;
+    Offset end;
+  };
+
+  // The first turn covers [key, key + extent).  Turns may overlap in the key (extent > step) where nests interleave, so that more
+  // than one of them can be cut at each end.
+  [[nodiscard]] Turns cut_turns(const Step& loop, Offset key, Offset extent, Range range) const {
+    const Offset step = key_of(loop);
+    const auto reached = [&](Offset offset) { return offset < 0 ? 0 : offset / step + 1; };  // turns i with i * step <= offset
+    Turns cut{};
+    cut.end = std::min(loop.count, reached(range.to - key - 1));
+    cut.first = std::min(cut.end, reached(range.from - key - extent));
+    cut.whole_first = std::clamp(reached(range.from - key - 1), cut.first, cut.end);
+    cut.whole_end = std::clamp(reached(range.to - key - extent), cut.whole_first, cut.end);
+    return cut;
+  }
+
   // One turn of a shared loop: its children, clipped.
-  void turn(const Scope& scope, const Step& loop, Offset index, Offset source, Offset target, Offset key, Range range) const {
+  void turn(const Scope& scope, const Step& loop, Offset index, Offset source, Offset target, Offset key,
+            Range range) const {
     for (std::uint32_t i = 0; i < scope.child_count; ++i) {
       this->scope(program_.scopes_[scope.first_child + i], source + index * loop.source, target + index * loop.target,
                   key + index * key_of(loop), range);
@@ -66,7 +84,8 @@ class Program::Runner {
       const Offset count = std::min(scope.chunk, to - from);
       for (std::uint32_t i = 0; i < scope.count; ++i) {
         const Nest& nest = program_.nests_[scope.first + i];
-        turns(nest, scope.depth, count, nest.source + source + from * loop.source, nest.target + target + from * loop.target);
+        turns(nest, scope.depth, count, nest.source + source + from * loop.source,
+              nest.target + target + from * loop.target);
       }
     }
   }
@@ -86,26 +105,21 @@ class Program::Runner {
       const Step& inner = program_.loops_[nest.first_loop + i];
       extent += (inner.count - 1) * key_of(inner);
     }
-    const Offset step = key_of(loop);
-    const Offset first = range.from < key + extent ? 0 : (range.from - key - extent) / step + 1;
-    const Offset end = range.to <= key ? 0 : std::min(loop.count, (range.to - key + step - 1) / step);
-    Offset whole_first = first;
-    Offset whole_end = end;
-    if (first < end && key + first * step < range.from) ++whole_first;
-    if (whole_end > whole_first && key + (end - 1) * step + extent > range.to) --whole_end;
+    const Turns cut = cut_turns(loop, key, extent, range);
     const auto one = [&](Offset i) { part(nest, depth + 1, source + i * loop.source, target + i * loop.target, range); };
-    if (first < whole_first) one(first);
-    if (whole_first < whole_end) {
-      turns(nest, depth, whole_end - whole_first, source + whole_first * loop.source, target + whole_first * loop.target);
+    for (Offset i = cut.first; i < cut.whole_first; ++i) one(i);
+    if (cut.whole_first < cut.whole_end) {
+      turns(nest, depth, cut.whole_end - cut.whole_first, source + cut.whole_first * loop.source,
+            target + cut.whole_first * loop.target);
     }
-    if (whole_end < end && whole_end >= whole_first) one(whole_end);
+    for (Offset i = cut.whole_end; i < cut.end; ++i) one(i);
   }
 
   // `count` turns of the loop at `depth`, all of the loops inside; those outside stand still.
   void turns(const Nest& nest, std::uint32_t depth, Offset count, Offset source, Offset target) const {
     if (depth >= nest.loop_count) return copy(source, target, nest.length);
     const Frame frame{nest, depth, count};
-    nested(frame, 0, source_ + source, target_ + target);
+    nested(frame, 0, at_source(source), at_target(target));
   }
 
   struct Frame {
@@ -149,7 +163,8 @@ class Program::Runner {
 
   void innermost(const Nest& nest, const Step& loop, const std::byte* source, std::byte* target) const {
     if (bypass_) {
-      if (const Kernel kernel = choose_bypass_kernel(nest.length, loop)) return kernel(source, target, nest.length, loop);
+      if (const Kernel kernel = choose_bypass_kernel(nest.length, loop))
+        return kernel(source, target, nest.length, loop);
     }
     nest.kernel(source, target, nest.length, loop);
   }
@@ -177,40 +192,58 @@ class Program::Runner {
   }
 
   void whole_list(const Single* single, const Single* end, Offset source, Offset target) const {
-    const std::byte* from = source_ + source;
-    std::byte* to = target_ + target;
+    const Lists lists{static_cast<const std::byte*>(source_.data), source - source_.origin,
+                      static_cast<std::byte*>(target_.data), target - target_.origin};
     while (single != end) {
       const Offset length = single->length;
       switch (length) {  // pieces of one length stand together more often than not
-        case 4: single = move_while<4>(single, end, from, to); break;
-        case 8: single = move_while<8>(single, end, from, to); break;
-        case 16: single = move_while<16>(single, end, from, to); break;
+        case 4: single = lists.move_while<4>(single, end); break;
+        case 8: single = lists.move_while<8>(single, end); break;
+        case 16: single = lists.move_while<16>(single, end); break;
         default:
-          std::memcpy(to + single->target, from + single->source, static_cast<std::size_t>(length));
+          lists.move(*single, static_cast<std::size_t>(length));
           ++single;
       }
     }
   }
 
-  template <std::size_t N>
-  static const Single* move_while(const Single* single, const Single* end, const std::byte* from, std::byte* to) {
-    for (; single != end && single->length == static_cast<Offset>(N); ++single) {
-      std::memcpy(to + single->target, from + single->source, N);
+  // Memory, and what is to be added to a single's offsets to find it there.
+  struct Lists {
+    const std::byte* from;
+    Offset from_shift;
+    std::byte* to;
+    Offset to_shift;
+
+    void move(const Single& single, std::size_t length) const {
+      std::memcpy(to + (single.target + to_shift), from + (single.source + from_shift), length);
     }
-    return single;
+
+    template <std::size_t N>
+    const Single* move_while(const Single* single, const Single* end) const {
+      for (; single != end && single->length == static_cast<Offset>(N); ++single) move(*single, N);
+      return single;
+    }
+  };
+
+  // Offsets are taken relative to the origin first: the byte at offset 0 need not be anywhere near the memory.
+  [[nodiscard]] const std::byte* at_source(Offset offset) const {
+    return static_cast<const std::byte*>(source_.data) + (offset - source_.origin);
+  }
+  [[nodiscard]] std::byte* at_target(Offset offset) const {
+    return static_cast<std::byte*>(target_.data) + (offset - target_.origin);
   }
 
   void copy(Offset source, Offset target, Offset length) const {
-    std::memcpy(target_ + target, source_ + source, static_cast<std::size_t>(length));
+    std::memcpy(at_target(target), at_source(source), static_cast<std::size_t>(length));
   }
 
   const Program& program_;
-  const std::byte* source_;
-  std::byte* target_;
+  Source source_;
+  Target target_;
   bool bypass_;
 };
 
-void Program::run(const std::byte* source, std::byte* target, Range range, bool bypass) const {
+void Program::run(const Source& source, const Target& target, Range range, bool bypass) const {
   const Runner runner{*this, source, target, bypass};
   for (std::uint32_t i = 0; i < root_count_; ++i) runner.scope(scopes_[i], 0, 0, 0, range);
   if (bypass) fence();

@@ -59,7 +59,7 @@ class Program {
 
   Program(std::vector<Input> inputs, Key key);
 
-  void run(const std::byte* source, std::byte* target, Range range, bool bypass) const;
+  void run(const Source& source, const Target& target, Range range, bool bypass) const;
 
   Offset bytes = 0;
   Offset pieces = 0;
