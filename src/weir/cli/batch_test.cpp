@@ -124,7 +124,11 @@ TEST(BatchTest, ValidateNamesTheByte) {
   const json twice = json::parse(answer(R"~({"op":"validate","layout":"falls({(0,3,-,1)} | {(3,5,-,1)})"})~"));
   EXPECT_EQ(twice["ok"], false);
   EXPECT_EQ(twice["byte"], 3);
-  EXPECT_FALSE(error_of(R"({"op":"validate","layout":"falls({"})").empty());
+  const json broken = json::parse(answer(R"({"op":"validate","layout":"falls({"})"));
+  EXPECT_EQ(broken["ok"], false);
+  EXPECT_EQ(broken["byte"], nullptr);
+  EXPECT_FALSE(broken["error"].get<std::string>().empty());
+  EXPECT_FALSE(error_of(R"({"op":"validate"})").empty());
 }
 
 TEST(BatchTest, CostCountsNodes) {

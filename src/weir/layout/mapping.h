@@ -67,7 +67,7 @@ class Mapping {
   [[nodiscard]] Offset b_period() const noexcept { return b_period_; }
 
   [[nodiscard]] Offset bytes() const noexcept;            ///< In one period, or in all.
-  [[nodiscard]] std::size_t node_count() const noexcept;  ///< FALLS nodes: leaves and loops.
+  [[nodiscard]] std::size_t node_count() const noexcept;  ///< FALLS nodes: a run of k loops is a nest of max(k, 1).
 
   /// The same bytes as FALLS, ascending where families do not interleave, simplified: in the file (relative to disp()), and the
   /// projections on the address spaces of a and of b.

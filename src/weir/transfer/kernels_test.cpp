@@ -46,14 +46,20 @@ std::vector<Offset> lengths() {
   return all;
 }
 
-Offset span_of(const Step& step, Offset length, Offset side) { return step.count == 0 ? 0 : (step.count - 1) * side + length; }
+Offset span_of(const Step& step, Offset length, Offset side) {
+  return step.count == 0 ? 0 : (step.count - 1) * side + length;
+}
 
 // Memory on both sides of two nested loops: the source ends where the last block ends, so that an address sanitizer sees a read
 // behind it; the target has guard bytes around it, and gaps whose bytes must survive.
 class Field {
  public:
   Field(Random& random, Offset length, const Step& outer, const Step& inner)
-      : length_(length), outer_(outer), inner_(inner), skew_(random.between(0, 63)), guard_(64 + random.between(0, 63)) {
+      : length_(length),
+        outer_(outer),
+        inner_(inner),
+        skew_(random.between(0, 63)),
+        guard_(64 + random.between(0, 63)) {
     const bool is_empty = outer.count == 0 || inner.count == 0;
     const Offset read = is_empty ? 0 : span_of(outer, span_of(inner, length, inner.source), outer.source);
     const Offset written = is_empty ? 0 : span_of(outer, span_of(inner, length, inner.target), outer.target);
@@ -74,8 +80,8 @@ class Field {
   void expect_right(const char* name) const {
     ASSERT_TRUE(target_ == expected_) << name << ": length " << length_ << ", " << outer_.count << " x " << inner_.count
                                       << " blocks, source steps " << outer_.source << ", " << inner_.source
-                                      << ", target steps " << outer_.target << ", " << inner_.target << ", source skewed by "
-                                      << skew_ << ", target by " << guard_;
+                                      << ", target steps " << outer_.target << ", " << inner_.target
+                                      << ", source skewed by " << skew_ << ", target by " << guard_;
   }
 
  private:

@@ -66,16 +66,46 @@ Offset hull(const Mapping& mapping, Offset Run::*start, Offset Loop::*step) {
   return mapping.is_empty() ? 0 : to - from;
 }
 
+void append_pieces(const Band& band, std::size_t depth, const layout::Piece& at, std::vector<Band>& out) {
+  if (depth == band.loops.size()) return out.push_back({at, {}});
+  layout::Piece piece = at;
+  for (Offset i = 0; i < band.loops[depth].count; ++i) {
+    append_pieces(band, depth + 1, piece, out);
+    layout::move(piece, band.loops[depth], 1);
+  }
+}
+
+// A window cuts families into heads, bodies and tails that may go on in each other at single turns only.  Where there are few
+// pieces, they are joined one by one.
+std::vector<Band> condense(std::vector<Band> bands) {
+  constexpr Offset kFewPieces = 256;
+  if (bands.size() < 2 || count_pieces(bands) > kFewPieces) return bands;
+  std::vector<Band> pieces;
+  for (const Band& band : bands) append_pieces(band, 0, band.piece, pieces);
+  std::sort(pieces.begin(), pieces.end(), [](const Band& x, const Band& y) { return x.piece.a < y.piece.a; });
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    if (layout::continues(pieces[last].piece, pieces[i].piece, Order::kA)) {
+      pieces[last].piece.length += pieces[i].piece.length;
+    } else {
+      pieces[++last] = pieces[i];
+    }
+  }
+  pieces.resize(last + 1);
+  return pieces.size() < bands.size() ? pieces : bands;
+}
+
 std::shared_ptr<const Program> compile(const Mapping& mapping, Direction direction) {
-  const std::vector<Band> bands =
-      mapping.is_periodic() ? layout::endless_bands_of(mapping, Order::kA) : layout::bands_of(mapping, Order::kA);
+  const std::vector<Band> bands = mapping.is_periodic() ? layout::endless_bands_of(mapping, Order::kA)
+                                                        : condense(layout::bands_of(mapping, Order::kA));
   auto program = std::make_shared<Program>(inputs_of(bands, direction),
                                            direction == Direction::kAToB ? Key::kSource : Key::kTarget);
   program->bytes = mapping.bytes();
   program->working_set = hull(mapping, &Run::a, &Loop::a) + hull(mapping, &Run::b, &Loop::b);
   program->is_contiguous = bands.empty() || (bands.size() == 1 && bands.front().loops.empty());
-  program->pieces =
-      program->is_contiguous ? static_cast<Offset>(bands.size()) : count_pieces(bands_of(mapping, Order::kA));
+  program->pieces = program->is_contiguous
+                        ? static_cast<Offset>(bands.size())
+                        : count_pieces(mapping.is_periodic() ? layout::bands_of(mapping, Order::kA) : bands);
   return program;
 }
 

@@ -67,6 +67,7 @@ class Plan {
   [[nodiscard]] std::size_t nest_count() const noexcept;
 
  private:
+  friend struct Packing;  // compiles plans between an element and a message
   explicit Plan(std::shared_ptr<const internal::Program> program) : program_(std::move(program)) {}
   std::shared_ptr<const internal::Program> program_;
 };

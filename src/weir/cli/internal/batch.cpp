@@ -204,8 +204,11 @@ Status BatchEngine::match(JsonWriter& json) {
 }
 
 Status BatchEngine::validate(JsonWriter& json) {
-  WEIR_TRY(const auto layout, partition(Key::kLayout));
-  return write_verdict(layout->validate(), json);
+  WEIR_RETURN_IF_ERROR(request_.text(Key::kLayout).status());
+  const auto layout = partition(Key::kLayout);
+  // A text that describes nothing is no layout either; it has a column, not a byte.
+  if (!layout.is_ok()) return write_verdict(invalid_argument(layout.status().message()), json);
+  return write_verdict((*layout)->validate(), json);
 }
 
 Status BatchEngine::cost(JsonWriter& json) {

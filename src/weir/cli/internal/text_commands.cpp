@@ -63,7 +63,7 @@ Result<int> validate_layout(const LayoutOptions& options, Console& console) {
     console.out << "ok: " << partition.element_count() << " elements hold each byte of the period of "
                 << partition.period() << " bytes once\n";
   } else {
-    console.out << "not a layout: " << verdict.message() << '\n';
+    console.out << "not a " << verdict.message() << '\n';
   }
   return verdict.is_ok() ? kExitOk : kExitNo;
 }

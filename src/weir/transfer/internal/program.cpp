@@ -55,7 +55,9 @@ class Program::Runner {
   // than one of them can be cut at each end.
   [[nodiscard]] Turns cut_turns(const Step& loop, Offset key, Offset extent, Range range) const {
     const Offset step = key_of(loop);
-    const auto reached = [&](Offset offset) { return offset < 0 ? 0 : offset / step + 1; };  // turns i with i * step <= offset
+    const auto reached = [&](Offset offset) {
+      return offset < 0 ? 0 : offset / step + 1;
+    };  // turns i with i * step <= offset
     Turns cut{};
     cut.end = std::min(loop.count, reached(range.to - key - 1));
     cut.first = std::min(cut.end, reached(range.from - key - extent));
@@ -106,7 +108,9 @@ class Program::Runner {
       extent += (inner.count - 1) * key_of(inner);
     }
     const Turns cut = cut_turns(loop, key, extent, range);
-    const auto one = [&](Offset i) { part(nest, depth + 1, source + i * loop.source, target + i * loop.target, range); };
+    const auto one = [&](Offset i) {
+      part(nest, depth + 1, source + i * loop.source, target + i * loop.target, range);
+    };
     for (Offset i = cut.first; i < cut.whole_first; ++i) one(i);
     if (cut.whole_first < cut.whole_end) {
       turns(nest, depth, cut.whole_end - cut.whole_first, source + cut.whole_first * loop.source,
@@ -200,9 +204,7 @@ class Program::Runner {
         case 4: single = lists.move_while<4>(single, end); break;
         case 8: single = lists.move_while<8>(single, end); break;
         case 16: single = lists.move_while<16>(single, end); break;
-        default:
-          lists.move(*single, static_cast<std::size_t>(length));
-          ++single;
+        default: lists.move(*single, static_cast<std::size_t>(length)); ++single;
       }
     }
   }
