@@ -71,12 +71,20 @@ class MappingBuilder {
     return true;
   }
 
-  const Budget& budget_;
+  Budget budget_;
   Mapping mapping_;
   std::vector<Loop> scratch_;
 };
 
 namespace {
+
+Budget resolve(Budget budget, std::size_t nodes) {
+  if (budget.runs == 0) budget.runs = (std::size_t{1} << 16) + 8 * nodes;
+  if (budget.steps == 0) budget.steps = (std::size_t{1} << 20) + 64 * nodes;
+  return budget;
+}
+
+std::size_t nodes_of(const Element& element) { return element.trees().spatial->nodes.size(); }
 
 Status over_budget(const Budget& budget) {
   return too_complex(concat("intersect: the two patterns need more than ", budget.runs, " families or ", budget.steps,
@@ -111,7 +119,8 @@ std::vector<internal::Chain> chains(const Mapping& mapping, Offset Run::*start, 
 
 }  // namespace
 
-Result<Mapping> intersect(const Element& a, const Element& b, const Budget& budget) {
+Result<Mapping> intersect(const Element& a, const Element& b, const Budget& limits) {
+  const Budget budget = resolve(limits, nodes_of(a) + nodes_of(b));
   const Offset disp = std::max(a.disp(), b.disp());
   const Offset a_turns = b.period() / std::gcd(a.period(), b.period());  // periods of a in one common period
   Offset period;
@@ -126,7 +135,8 @@ Result<Mapping> intersect(const Element& a, const Element& b, const Budget& budg
   return std::move(builder).take();
 }
 
-Result<Mapping> intersect(const Element& a, const Element& b, const Window& window, const Budget& budget) {
+Result<Mapping> intersect(const Element& a, const Element& b, const Window& window, const Budget& limits) {
+  const Budget budget = resolve(limits, nodes_of(a) + nodes_of(b));
   MappingBuilder builder{budget};
   WEIR_RETURN_IF_ERROR(meet_all(a, b, window, budget, builder));
   return std::move(builder).take();
@@ -136,7 +146,8 @@ namespace {
 
 enum class Side { kA, kB };
 
-Result<Mapping> compose(const Mapping& mapping, Side side, const Element& memory, const Budget& budget) {
+Result<Mapping> compose(const Mapping& mapping, Side side, const Element& memory, const Budget& limits) {
+  const Budget budget = resolve(limits, mapping.node_count() + nodes_of(memory));
   std::vector<Band> bands = bands_of(mapping, side == Side::kA ? Order::kA : Order::kB);
   if (side == Side::kB) {
     for (Band& band : bands) {

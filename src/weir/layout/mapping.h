@@ -41,9 +41,10 @@ struct Run {
 };
 
 /// Bounds on the work for one intersection, so that memory and time stay bounded for patterns that do not fit together.
+/// 0 chooses by the operands: 65536 runs and 2^20 steps, and some for each of their FALLS nodes.
 struct Budget {
-  std::size_t runs = std::size_t{1} << 16;
-  std::size_t steps = std::size_t{1} << 20;
+  std::size_t runs = 0;
+  std::size_t steps = 0;
 };
 
 /// The exact map between two elements: which bytes of the one are which bytes of the other.
