@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <weir/layout/array_order.h>
 #include <weir/layout/internal/construct.h>
 #include <weir/layout/internal/description.h>
 #include <weir/layout/internal/tiles.h>
@@ -37,6 +38,18 @@ Pitfalls pitfalls_of(const Hpf& hpf) {
   Pitfalls pitfalls{.levels = {}, .elem = hpf.elem};
   const std::size_t rank = hpf.shape.size();
   for (std::size_t d = 0; d < rank; ++d) pitfalls.levels.push_back(level_of(hpf, file_dimension(hpf.order, rank, d)));
+  return pitfalls;
+}
+
+/// The same over a file in C order, for elements in Fortran order: the last dimension is the slowest of the element.
+Pitfalls turned_pitfalls_of(const Hpf& hpf) {
+  Pitfalls pitfalls{.levels = {}, .elem = hpf.elem};
+  Offset unit = hpf.elem;
+  for (std::size_t d = hpf.shape.size(); d-- > 0; unit *= hpf.shape[d]) {
+    Pitfalls::Level level = level_of(hpf, d);
+    level.unit = unit;
+    pitfalls.levels.push_back(level);
+  }
   return pitfalls;
 }
 
@@ -155,6 +168,23 @@ Result<std::optional<Offset>> Partition::owner(Offset x) const {
     if (candidate.map(x)) return Owner{i};
   }
   return Owner{};
+}
+
+Result<Partition> in_c_order(const Partition& partition) {
+  if (const auto* tiles = std::get_if<Tiles>(&partition.description()); tiles && tiles->order == ArrayOrder::kFortran) {
+    return invalid_argument("in_c_order: tiles in Fortran order have no form over a file in C order yet");
+  }
+  const auto* hpf = std::get_if<Hpf>(&partition.description());
+  if (!hpf || hpf->order == ArrayOrder::kC) return partition;
+  if (partition.element_count() > internal::kMaxNodes) {
+    return too_complex(concat("in_c_order: ", partition.element_count(), " elements are too many to list"));
+  }
+  const Pitfalls pitfalls = turned_pitfalls_of(*hpf);
+  Explicit turned;
+  for (Offset i = 0; i < partition.element_count(); ++i) {
+    turned.elements.push_back(pitfalls.evaluate(coordinates_of(*hpf, i)));
+  }
+  return Partition::create(std::move(turned), {.disp = partition.disp(), .period = partition.period()});
 }
 
 }  // namespace weir::layout

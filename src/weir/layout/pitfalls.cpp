@@ -20,6 +20,7 @@ FallsSet Pitfalls::evaluate(const std::vector<Offset>& coordinates) const {
   Offset unit_bytes = elem;
   for (std::size_t d = levels.size(); d-- > 0;) {
     const internal::Share share = internal::deal(levels[d], coordinates[d]);
+    if (levels[d].unit != 0) unit_bytes = levels[d].unit;
     FallsSet clipped;
     if (share.clipped > 0) {
       clipped = internal::repeat(unit, unit_bytes, share.clipped);

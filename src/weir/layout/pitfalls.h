@@ -15,6 +15,8 @@ struct Pitfalls {
     Offset extent = 1;
     Offset block = 1;
     Offset processes = 1;
+    /// File bytes from one index to the next; 0: all of the next level, as in a file that has the levels in this order.
+    Offset unit = 0;
   };
 
   std::vector<Level> levels;
@@ -23,7 +25,7 @@ struct Pitfalls {
   /// Bytes of the whole array.  \error kOutOfRange beyond 2^62.
   [[nodiscard]] Result<Offset> bytes() const;
 
-  /// What the process with these coordinates (one per level, same order) holds, in file order; computed for it alone.
+  /// What the process with these coordinates (one per level, same order) holds, last level fastest; computed for it alone.
   /// \pre bytes() is ok, coordinates are in range.
   [[nodiscard]] FallsSet evaluate(const std::vector<Offset>& coordinates) const;
 };

@@ -185,11 +185,14 @@ std::vector<Program::Input> join(std::vector<Program::Input> inputs, Offset Prog
 std::vector<Program::Input> inputs_of(const std::vector<Placed>& placed, End end) {
   std::vector<Program::Input> inputs;
   for (const Placed& item : placed) {
-    Program::Input input{end == End::kA ? item.piece.a : item.message, end == End::kA ? item.message : item.piece.b,
-                         item.piece.length, {}};
+    Program::Input input{end == End::kA ? item.piece.a : item.message,
+                         end == End::kA ? item.message : item.piece.b,
+                         item.piece.length,
+                         {}};
     for (std::size_t i = 0; i < item.loops.size(); ++i) {
       const Loop& loop = item.loops[i];
-      input.loops.push_back(end == End::kA ? Step{loop.count, loop.a, item.steps[i]} : Step{loop.count, item.steps[i], loop.b});
+      input.loops.push_back(end == End::kA ? Step{loop.count, loop.a, item.steps[i]}
+                                           : Step{loop.count, item.steps[i], loop.b});
     }
     melt(input);
     inputs.push_back(std::move(input));

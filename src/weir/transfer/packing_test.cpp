@@ -55,7 +55,8 @@ void expect_carries(const Mapping& mapping, Offset step) {
   const std::vector<std::byte> source = numbered(a_end, 1);
   std::vector<std::byte> target = numbered(b_end, 77);
   std::vector<std::byte> expected = target;
-  for (const Common& byte : common) expected[static_cast<std::size_t>(byte.b)] = source[static_cast<std::size_t>(byte.a)];
+  for (const Common& byte : common)
+    expected[static_cast<std::size_t>(byte.b)] = source[static_cast<std::size_t>(byte.a)];
   std::vector<std::byte> whole;
   for (Offset at = 0; at < pack.bytes; at += step) {
     const Range range{at, std::min(pack.bytes, at + step)};

@@ -1,6 +1,7 @@
 #include <weir/transfer/plan.h>
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 #include <system_error>
 #include <thread>
@@ -101,21 +102,34 @@ std::shared_ptr<const Program> compile(const Mapping& mapping, Direction directi
   auto program = std::make_shared<Program>(inputs_of(bands, direction),
                                            direction == Direction::kAToB ? Key::kSource : Key::kTarget);
   program->bytes = mapping.bytes();
-  program->working_set = hull(mapping, &Run::a, &Loop::a) + hull(mapping, &Run::b, &Loop::b);
+  const Offset a_hull = hull(mapping, &Run::a, &Loop::a);
+  const Offset b_hull = hull(mapping, &Run::b, &Loop::b);
+  program->working_set = a_hull + b_hull;
   program->is_contiguous = bands.empty() || (bands.size() == 1 && bands.front().loops.empty());
   program->pieces = program->is_contiguous
                         ? static_cast<Offset>(bands.size())
                         : count_pieces(mapping.is_periodic() ? layout::bands_of(mapping, Order::kA) : bands);
+  const Offset lines = program->bytes + program->pieces * 64;  // at most: a line more for each piece
+  program->footprint = std::min(lines, a_hull) + std::min(lines, b_hull);
   return program;
 }
 
-// Bytes from which on writing around the caches pays: what would evict most of the last-level cache.
-Offset bypass_threshold() {
-  static const Offset threshold = [] {
-    const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return cache > 0 ? static_cast<Offset>(cache) / 2 : Offset{1} << 23;
-  }();
-  return threshold;
+// The last-level cache that one core can use.  The C library adds up all of them on machines with several.
+Offset cache_bytes() {
+  constexpr Offset kUnknown = Offset{1} << 24;
+  Offset kib = 0;
+  if (std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size"); file >> kib && kib > 0) return kib << 10;
+  const long known = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return known > 0 ? std::min<Offset>(known, 2 * kUnknown) : kUnknown;
+}
+
+// True if the bytes do not fit the caches anyway, so that writing around them pays.
+bool overflows_cache(const Program& program, Offset length) {
+  constexpr Offset kLeastLength = Offset{1} << 20;
+  if (length < kLeastLength) return false;
+  static const Offset limit = cache_bytes() / 2;
+  const double share = static_cast<double>(length) / static_cast<double>(std::max<Offset>(program.bytes, 1));
+  return share * static_cast<double>(program.footprint) >= static_cast<double>(limit);
 }
 
 // A thread that runs `work`, which stays with the caller if there is none to be had.
@@ -126,6 +140,18 @@ std::jthread start(const Work& work) {
   } catch (const std::system_error&) {
     work();
     return {};
+  }
+}
+
+// Apart from run(), whose entry must stay short: a small plan takes some ten nanoseconds.
+[[gnu::noinline]] void run_split(const Program& program, const Source& source, const Target& target, Range range,
+                                 bool bypass, int parts) {
+  const Offset share = ((range.to - range.from) / parts + 63) / 64 * 64 + 64;
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(parts));
+  for (Offset at = range.from; at < range.to; at += share) {
+    const Range part{at, std::min(range.to, at + share)};
+    threads.push_back(start([&program, &source, &target, part, bypass] { program.run(source, target, part, bypass); }));
   }
 }
 
@@ -147,16 +173,10 @@ Result<Plan> Plan::copy(const Mapping& a_to_b) { return Plan(compile(a_to_b, Dir
 
 void Plan::run(Source source, Target target, Range range, const RunOptions& options) const {
   if (range.from >= range.to) return;
-  const Offset length = range.to - range.from;
-  const bool bypass = options.bypass_cache.value_or(length >= bypass_threshold());
-  if (options.threads <= 1) return program_->run(source, target, range, bypass);
-  const Offset share = (length / options.threads + 63) / 64 * 64 + 64;
-  std::vector<std::jthread> threads;
-  threads.reserve(static_cast<std::size_t>(options.threads));
-  for (Offset at = range.from; at < range.to; at += share) {
-    const Range part{at, std::min(range.to, at + share)};
-    threads.push_back(start([this, source, target, part, bypass] { program_->run(source, target, part, bypass); }));
-  }
+  const bool bypass = options.bypass_cache.value_or(overflows_cache(*program_, range.to - range.from));
+  if (options.threads > 1) return run_split(*program_, source, target, range, bypass, options.threads);
+  if (program_->is_contiguous && !bypass) return program_->run_contiguous(source, target, range);
+  program_->run(source, target, range, bypass);
 }
 
 Offset Plan::bytes() const noexcept { return program_->bytes; }

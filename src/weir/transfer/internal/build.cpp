@@ -11,8 +11,8 @@ namespace {
 
 using Input = Program::Input;
 
-constexpr Offset kCacheBytes =
-    Offset{1} << 14;  // what the nests of a scope may touch before the next chunk: half a level-1 cache
+// What the nests of a scope may touch before the next chunk: about a first-level cache.
+constexpr Offset kCacheBytes = Offset{1} << 15;
 constexpr Offset kLine = 64;
 constexpr Offset kFewPieces = 8;  // so few pieces are cheaper as a list than as a nest
 
@@ -37,6 +37,44 @@ Offset footprint(const Input& input, std::size_t first_loop) {
   const Offset lines = piece_count(input, first_loop) * std::min(std::max(input.length, kLine), kMaxBytes >> 24);
   return std::min(lines, hull(input, first_loop, &Step::source)) +
          std::min(lines, hull(input, first_loop, &Step::target));
+}
+
+// The number of innermost loops that are together so short that calling their kernel takes longer than the kernel, while the loop
+// around them is long: better one nest for each of their turns, and the longer loop inside.
+std::size_t short_loops(const Input& input) {
+  constexpr Offset kShort = 8;
+  std::size_t found = 0;
+  Offset turns = 1;
+  for (std::size_t i = input.loops.size(); i-- > 1;) {
+    turns *= std::min(input.loops[i].count, 2 * kShort);
+    if (turns > kShort) break;
+    const Offset touched = 2 * turns * std::max(input.length, kLine);
+    if (input.loops[i - 1].count >= 2 * turns && kCacheBytes / touched >= 2 * turns) found = input.loops.size() - i;
+  }
+  return found;
+}
+
+void unroll(Input input, std::size_t loops, std::vector<Input>& out) {
+  if (loops == 0) return out.push_back(std::move(input));
+  const Step loop = input.loops.back();
+  input.loops.pop_back();
+  for (Offset i = 0; i < loop.count; ++i) {
+    Input turn = input;
+    turn.source += i * loop.source;
+    turn.target += i * loop.target;
+    unroll(std::move(turn), loops - 1, out);
+  }
+}
+
+std::vector<Input> unroll_all(std::vector<Input> inputs) {
+  constexpr std::size_t kFewInputs = 64;  // a program of many nests is long enough as it is
+  if (inputs.size() > kFewInputs) return inputs;
+  std::vector<Input> out;
+  for (Input& input : inputs) {
+    const std::size_t loops = short_loops(input);
+    unroll(std::move(input), loops, out);
+  }
+  return out;
 }
 
 // The order in which the loops of a nest are run: the loop with the smallest target step innermost, since writes cost more than
@@ -73,10 +111,13 @@ class ProgramBuilder {
   explicit ProgramBuilder(Program& program) : program_(program) {}
 
   void build(std::vector<Input> inputs) {
-    const std::vector<Draft> roots = group(std::move(inputs), 0);
+    const std::vector<Draft> roots = group(unroll_all(std::move(inputs)), 0);
     program_.root_count_ = static_cast<std::uint32_t>(roots.size());
     program_.scopes_.resize(roots.size());
     write(roots, 0);
+    program_.is_stride_ = program_.nests_.size() == 1 && program_.singles_.empty() &&
+                          program_.nests_[0].loop_count == 1 &&
+                          key_step(program_.loops_[0]) == program_.nests_[0].length;
   }
 
  private:
@@ -88,6 +129,9 @@ class ProgramBuilder {
 
   [[nodiscard]] Offset key_of(const Input& input) const {
     return program_.key_ == Key::kSource ? input.source : input.target;
+  }
+  [[nodiscard]] Offset key_step(const Step& step) const {
+    return program_.key_ == Key::kSource ? step.source : step.target;
   }
   [[nodiscard]] Offset key_hull(const Input& input, std::size_t first_loop) const {
     return hull(input, first_loop, program_.key_ == Key::kSource ? &Step::source : &Step::target);
@@ -182,18 +226,8 @@ class ProgramBuilder {
 
   // The pieces of a small nest, one by one.
   static void expand(Input input, std::size_t depth, std::vector<Input>& out) {
-    if (input.loops.size() <= depth) {
-      input.loops.resize(std::min(input.loops.size(), depth));
-      return out.push_back(std::move(input));
-    }
-    const Step loop = input.loops.back();
-    input.loops.pop_back();
-    for (Offset i = 0; i < loop.count; ++i) {
-      Input turn = input;
-      turn.source += i * loop.source;
-      turn.target += i * loop.target;
-      expand(std::move(turn), depth, out);
-    }
+    const std::size_t loops = input.loops.size() - std::min(input.loops.size(), depth);
+    unroll(std::move(input), loops, out);
   }
 
   void write(const std::vector<Draft>& drafts, std::size_t at) {
@@ -231,6 +265,9 @@ class ProgramBuilder {
   Program& program_;
 };
 
-Program::Program(std::vector<Input> inputs, Key key) : key_(key) { ProgramBuilder{*this}.build(std::move(inputs)); }
+Program::Program(std::vector<Input> inputs, Key key) : key_(key) {
+  if (!inputs.empty()) only_ = {inputs.front().source, inputs.front().target, inputs.front().length};
+  ProgramBuilder{*this}.build(std::move(inputs));
+}
 
 }  // namespace weir::transfer::internal

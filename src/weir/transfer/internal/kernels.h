@@ -3,9 +3,9 @@
 // The innermost loops: n blocks of `length` bytes, strided on both sides.
 //
 // Every block length has its kernel, chosen when the plan is compiled: 1, 2, 4, 8, 16, 32 and 64 bytes as single moves, other
-// lengths up to 128 as two overlapping moves of the next smaller power of two, longer ones by the C library.  A second family
-// takes two loops at once, for plans in which one side is visited across the grain (transposes): tiles that fit the first-level
-// cache, walked so that both sides use whole cache lines.
+// lengths up to 128 as two overlapping moves, up to 4096 as a loop over lines, longer ones by the C library.  A second family
+// takes two loops at once, for plans in which one side is visited across the grain (transposes): squares of one cache line by one
+// cache line, so that both sides use whole lines.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,8 @@ using TileKernel = void (*)(const std::byte* source, std::byte* target, Offset l
 Kernel choose_kernel(Offset length) noexcept;
 TileKernel choose_tile_kernel(Offset length) noexcept;
 
-/// A packing kernel that writes around the caches, where there is one: blocks become adjacent in the target
-/// (step.target == length), `length` a power of two of at most 64.  Null otherwise.
+/// A kernel that writes around the caches, where there is one: words that become adjacent in the target, blocks of whole cache lines,
+/// long blocks.  Null otherwise.
 Kernel choose_bypass_kernel(Offset length, const Step& step) noexcept;
 
 /// Makes writes that went around the caches visible before later ones.

@@ -5,11 +5,37 @@
 
 namespace weir::transfer::internal {
 
+namespace {
+
+// Steps in the key are powers of two more often than not, and a division costs as much as moving dozens of words.
+Offset divide(Offset offset, Offset step) {
+  return (step & (step - 1)) == 0 ? offset >> __builtin_ctzll(static_cast<unsigned long long>(step)) : offset / step;
+}
+
+}  // namespace
+
 // Runs a program for one pair of base pointers.
 class Program::Runner {
  public:
   Runner(const Program& program, const Source& source, const Target& target, bool bypass)
       : program_(program), source_(source), target_(target), bypass_(bypass) {}
+
+  // The program is one loop around one block, adjacent in the key: false if the range cuts a block.  The commonest of all plans, and
+  // often so short that finding out what to do takes longer than doing it.
+  bool run_stride(Range range) const {
+    const Nest& nest = program_.nests_.front();
+    const Step& loop = program_.loops_.front();
+    const Offset step = nest.length;
+    const Offset key = program_.key_ == Key::kSource ? nest.source : nest.target;
+    const Offset first = divide(range.from - key, step);
+    const Offset end = divide(range.to - key, step);
+    if (range.from < key || key + first * step != range.from || key + end * step != range.to || end > loop.count)
+      return false;
+    innermost(nest, {end - first, loop.source, loop.target}, at_source(nest.source + first * loop.source),
+              at_target(nest.target + first * loop.target));
+    if (bypass_) fence();
+    return true;
+  }
 
   // All bytes of a scope whose key offset is in `range`; (source, target) is the turn of the outer loops, `key` its key offset.
   void scope(const Scope& scope, Offset source, Offset target, Offset key, Range range) const {
@@ -55,14 +81,21 @@ class Program::Runner {
   // than one of them can be cut at each end.
   [[nodiscard]] Turns cut_turns(const Step& loop, Offset key, Offset extent, Range range) const {
     const Offset step = key_of(loop);
-    const auto reached = [&](Offset offset) {
-      return offset < 0 ? 0 : offset / step + 1;
-    };  // turns i with i * step <= offset
+    const auto reached = [step](Offset offset) {
+      return offset < 0 ? 0 : divide(offset, step) + 1;
+    };  // turns i: i * step <= offset
     Turns cut{};
     cut.end = std::min(loop.count, reached(range.to - key - 1));
     cut.first = std::min(cut.end, reached(range.from - key - extent));
-    cut.whole_first = std::clamp(reached(range.from - key - 1), cut.first, cut.end);
-    cut.whole_end = std::clamp(reached(range.to - key - extent), cut.whole_first, cut.end);
+    cut.whole_first = cut.first;
+    cut.whole_end = cut.end;
+    // Divisions cost more than a short plan: only where a turn is cut.
+    if (key + cut.first * step < range.from) {
+      cut.whole_first = std::clamp(reached(range.from - key - 1), cut.first, cut.end);
+    }
+    if (key + (cut.end - 1) * step + extent > range.to) {
+      cut.whole_end = std::clamp(reached(range.to - key - extent), cut.whole_first, cut.end);
+    }
     return cut;
   }
 
@@ -145,6 +178,13 @@ class Program::Runner {
     if (next == nest.loop_count) return innermost(nest, loop, source, target);
     if (nest.tile && is_last(frame, next)) {
       return nest.tile(source, target, nest.length, loop, step_of(frame, order[next]));
+    }
+    if (is_last(frame, next)) {
+      const Step inner = step_of(frame, order[next]);
+      for (Offset i = 0; i < loop.count; ++i) {
+        innermost(nest, inner, source + i * loop.source, target + i * loop.target);
+      }
+      return;
     }
     for (Offset i = 0; i < loop.count; ++i) {
       nested(frame, next, source + i * loop.source, target + i * loop.target);
@@ -236,6 +276,12 @@ class Program::Runner {
   }
 
   void copy(Offset source, Offset target, Offset length) const {
+    if (bypass_) {
+      const Step once{1, length, length};
+      if (const Kernel kernel = choose_bypass_kernel(length, once)) {
+        return kernel(at_source(source), at_target(target), length, once);
+      }
+    }
     std::memcpy(at_target(target), at_source(source), static_cast<std::size_t>(length));
   }
 
@@ -247,6 +293,7 @@ class Program::Runner {
 
 void Program::run(const Source& source, const Target& target, Range range, bool bypass) const {
   const Runner runner{*this, source, target, bypass};
+  if (is_stride_ && runner.run_stride(range)) return;
   for (std::uint32_t i = 0; i < root_count_; ++i) runner.scope(scopes_[i], 0, 0, 0, range);
   if (bypass) fence();
 }

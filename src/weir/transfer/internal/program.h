@@ -8,6 +8,8 @@
 //           the cache again; so a scope runs all its nests over as many turns as fit the cache, then the next ones.
 //   list    pieces without loops, side by side: irregular patterns.
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include <weir/transfer/internal/kernels.h>
@@ -61,9 +63,22 @@ class Program {
 
   void run(const Source& source, const Target& target, Range range, bool bypass) const;
 
+  /// \pre is_contiguous
+  void run_contiguous(const Source& source, const Target& target, Range range) const {
+    const Offset shift = key_ == Key::kSource ? 0 : only_.target - only_.source;  // from key to source
+    const Offset first = key_ == Key::kSource ? only_.source : only_.target;
+    const Offset from = std::max(range.from, first);
+    const Offset length = std::min(range.to, first + only_.length) - from;
+    if (length <= 0) return;
+    const Offset at = from - shift;
+    std::memcpy(static_cast<std::byte*>(target.data) + (at + only_.target - only_.source - target.origin),
+                static_cast<const std::byte*>(source.data) + (at - source.origin), static_cast<std::size_t>(length));
+  }
+
   Offset bytes = 0;
   Offset pieces = 0;
   Offset working_set = 0;
+  Offset footprint = 0;  // bytes per period that go through the caches: whole lines, both sides
   bool is_contiguous = false;
 
   [[nodiscard]] std::size_t nest_count() const { return nests_.size() + (singles_.empty() ? 0 : 1); }
@@ -74,12 +89,14 @@ class Program {
   class Runner;
 
   Key key_;
+  Single only_{};  // the first input: all there is of a contiguous plan
   std::vector<Nest> nests_;
   std::vector<Step> loops_;
   std::vector<std::uint8_t> order_;  // per nest: indices of its loops in run order
   std::vector<Single> singles_;
   std::vector<Scope> scopes_;  // roots first
   std::uint32_t root_count_ = 0;
+  bool is_stride_ = false;  // one nest with one loop whose blocks are adjacent in the key
 };
 
 }  // namespace weir::transfer::internal

@@ -4,11 +4,12 @@
 // For benchmarks only, not installed.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <time.h>
 
 namespace weir::transfer::internal {
 
@@ -32,13 +33,20 @@ struct Rival {
 /// Keeps the compiler from looking across: what was written counts as read.
 inline void clobber() { asm volatile("" ::: "memory"); }
 
+/// Of this thread on a processor: time that others were given does not count.
+inline double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 inline double seconds_of(const std::function<void()>& work, int repeats) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_seconds();
   for (int i = 0; i < repeats; ++i) {
     work();
     clobber();
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return processor_seconds() - start;
 }
 
 /// Repeats that make one turn about as long as asked for.
