@@ -19,7 +19,7 @@ Steps, in order; all of them unless told otherwise:
   headers     every header compiles alone
   asan        all tests under the address and undefined-behaviour sanitizers
   tsan        the tests of what uses threads, under the thread sanitizer
-  release     all tests without assertions, and a short run of the benchmarks
+  release     the tests of the algebra and of copying without assertions, and a short run of the benchmarks
   fuzz        a short run of every fuzzer
   quickstart  ./quickstart.sh
 
@@ -125,15 +125,23 @@ step_asan() {
 
 step_tsan() {
   heading "Tests of what uses threads, under the thread sanitizer"
-  build_and_test tsan base_test base_link_alone log_test log_link_alone
+  build_and_test tsan base_test base_link_alone log_test log_link_alone transfer_test transfer_link_alone
 }
 
 step_release() {
-  heading "Tests without assertions, and benchmarks"
-  build_and_test bench
-  for benchmark in build/bench/bin/*_bench; do
-    name=$(basename "$benchmark")
-    expect "$name" logged "$name" "$benchmark" --benchmark_min_time=0.01
+  heading "Tests without assertions, and a short run of the benchmarks"
+  build_and_test bench layout_test layout_link_alone language_replay binary_replay transfer_test transfer_link_alone
+  if ! build bench; then
+    count "build (bench)" 0 1
+    return
+  fi
+  for benchmark in layout cli; do
+    expect "${benchmark}_bench" logged "${benchmark}_bench" "build/bench/bin/${benchmark}_bench" --benchmark_min_time=0.01
+  done
+  expect "bench copy" logged bench-copy build/bench/bin/weir bench copy --quick
+  for mpi in openmpi mpich; do
+    expect "bench pack ($mpi)" logged "bench-pack-$mpi" build/bench/bin/weir bench pack --mpi $mpi --ranks 1 --quick
+    expect "bench redist ($mpi)" logged "bench-redist-$mpi" build/bench/bin/weir bench redist --mpi $mpi --mb 4 --repeats 2
   done
 }
 

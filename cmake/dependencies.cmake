@@ -17,3 +17,8 @@ endif()
 if(WEIR_BUILD_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()
+
+set(WEIR_MPIS) # the MPI libraries to build for
+if(WEIR_MPI)
+  include(mpi)
+endif()

@@ -8,8 +8,10 @@ DEBIAN_FRONTEND=noninteractive
 export LC_ALL DEBIAN_FRONTEND
 
 # What the release build needs, and what tests, fuzzers and style checks need on top.
-build_packages="g++ cmake ninja-build libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev"
-test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang libclang-rt-dev clang-format"
+build_packages="g++ cmake ninja-build libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
+pkgconf libopenmpi-dev openmpi-bin libmpich-dev mpich"
+test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang libclang-rt-dev clang-format
+libscalapack-openmpi-dev"
 
 log_dir=build/logs
 jobs=${WEIR_JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}

@@ -64,6 +64,8 @@ int parse_and_run(int argc, const char* const* argv, Console& console) {
   app.footer(kExamples);
   Selection selection;
   internal::add_layout(app, selection);
+  internal::add_model(app, selection);
+  internal::add_bench(app, selection);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

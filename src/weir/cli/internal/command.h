@@ -32,6 +32,12 @@ struct Selection {
 /// Adds `weir layout` with all its subcommands to `app`; parsing fills in `selection`.
 void add_layout(CLI::App& app, Selection& selection);
 
+/// Adds `weir bench`.
+void add_bench(CLI::App& app, Selection& selection);
+
+/// Adds `weir model`.
+void add_model(CLI::App& app, Selection& selection);
+
 // One function for each file of subcommands.
 void add_show(CLI::App& layout, Selection& selection);
 void add_map_commands(CLI::App& layout, Selection& selection);       // map, unmap, segments

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include <weir/model/model.h>
+
+namespace weir::model {
+
+/// One measured copy: pieces of `length` bytes, `stride` bytes apart in the array, packed in the message.
+struct Sample {
+  Offset length = 0;
+  Offset stride = 0;
+  double piece_seconds = 0;
+};
+
+/// Fits phi, kappa and theta of one regime to samples (least squares of logarithms, outliers damped) and fills in the corrections.
+/// \pre At least 6 samples, all times positive.
+Regime fit_regime(std::span<const Sample> samples, double working_set, Offset line_bytes, Offset page_bytes);
+
+struct CalibrateOptions {
+  bool quick = false;  ///< A few seconds and fewer points, for a first impression and for tests.
+  std::function<void(const std::string&)> progress;  ///< Told in a line what is measured now.
+};
+
+/// Measures the machine that this runs on, with one thread, in at most a minute.
+/// \error kIoError if there is no memory for it.
+Result<Machine> calibrate(const CalibrateOptions& options = {});
+
+}  // namespace weir::model

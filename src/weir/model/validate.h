@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include <weir/model/model.h>
+
+namespace weir::model {
+
+/// One copy, predicted and measured.
+struct Point {
+  std::string group;  ///< The row of the table that it belongs to.
+  std::string name;
+  Path path = Path::kPack;
+  double bytes = 0;
+  double mean_length = 0;
+  double measured_seconds = 0;
+  double predicted_seconds = 0;
+  double formula_seconds = 0;  ///< Predicted without the table of corrections.
+};
+
+/// How good predictions are, in seconds per byte.
+struct Accuracy {
+  std::size_t points = 0;
+  double r_squared = 0;      ///< 1 - residual / variance
+  double log_r_squared = 0;  ///< The same of the logarithms: small values count as much as large ones.
+  double max_error = 0;      ///< |predicted - measured| / measured
+  double p90_error = 0;
+};
+
+Accuracy accuracy_of(std::span<const Point> points, bool formula_only = false);
+
+struct ValidateOptions {
+  bool quick = false;
+  std::function<void(const std::string&)> progress;
+};
+
+/// Measures copies that calibration did not and predicts them.
+/// \error kIoError if there is no memory for it.
+Result<std::vector<Point>> validate(const Machine& machine, const ValidateOptions& options = {});
+
+/// Predicted against measured seconds per byte, both axes logarithmic.
+std::string draw_svg(std::span<const Point> points, const std::string& title);
+
+}  // namespace weir::model

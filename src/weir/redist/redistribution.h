@@ -1,0 +1,103 @@
+#pragma once
+
+// Redistribution of distributed arrays, memory to memory over MPI.
+//
+//   auto redistribution = Redistribution::create(comm, from, to);     collective, once
+//   redistribution->execute(source, target);                          collective, as often as you like
+//
+// `from` and `to` describe the same array, one period long, as two partitions: any kinds, any element counts up to the size of the
+// communicator, C or Fortran order.  Rank r holds element r of `from` in its source memory and gets element r of `to` into
+// its target memory, packed in element order; ranks beyond the number of elements hold nothing.
+//
+// A byte is known by its offset in the file.  An hpf in Fortran order is of a file in that order, so redistributing from C to
+// Fortran order, entry (i, j) to entry (i, j), goes between partitions over the same file: create(comm, from, *in_c_order(to)),
+// see <weir/layout/array_order.h>.  What moves then is a transpose.
+//
+// No thread is started and MPI_THREAD_MULTIPLE is not needed: MPI is called by the thread that calls us.  Messages travel on a
+// communicator of our own.
+
+#include <memory>
+#include <span>
+
+#include <mpi.h>
+
+#include <weir/layout/partition.h>
+#include <weir/redist/arrays.h>
+#include <weir/redist/report.h>
+
+namespace weir::redist {
+
+/// The same on all ranks.
+struct Options {
+  /// Most bytes of buffers on a rank; 0: as many as are fastest (4 MiB per message to or from a peer, never more than its bytes).  Transfers
+  /// that do not fit take several rounds.
+  Offset max_buffer_bytes = 0;
+  /// Every execution compares the number of arrays and errors between ranks, in one small reduction.  Without it, a rank that calls
+  /// with other arguments than the rest lets them hang.  create() always compares.
+  bool check_arguments = true;
+  /// Give target elements to the ranks that hold most of their bytes already; see Redistribution::target_element().
+  bool relabel = false;
+  /// Up to so many ranks, create() collects who sends what to whom, for the report.  `relabel` collects it always.
+  int survey_ranks = 256;
+};
+
+namespace internal {
+class Session;
+}
+
+/// An execution under way.  Source and target memory must stay, the one unchanged and the other untouched, until it is done.
+///
+/// Dropping a request that is not done waits for it.
+class Request {
+ public:
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
+  /// Does what can be done now.  \returns true when all is done.
+  Result<bool> test();
+  /// Returns when all is done.
+  Status wait();
+
+ private:
+  friend class Redistribution;
+  explicit Request(std::shared_ptr<internal::Session> session) : session_(std::move(session)) {}
+  std::shared_ptr<internal::Session> session_;  // null: done
+};
+
+/// A plan for all ranks, each holding its part.  \threadsafety One thread at a time.
+class Redistribution {
+ public:
+  /// Collective over `comm`, which may be freed afterwards.  Every rank returns ok, or every rank an error that names the ranks and
+  /// what is wrong.  `from` must be a layout; elements of `to` may overlap and leave gaps.
+  /// \error kInvalidArgument if ranks pass different arguments, displacements or periods differ, or there are more elements
+  /// than ranks; kTooComplex as layout::intersect(); kIoError if MPI or memory fails.
+  static Result<Redistribution> create(MPI_Comm comm, const layout::Partition& from, const layout::Partition& to,
+                                       const Options& options = {});
+
+  Redistribution(Redistribution&&) noexcept;
+  Redistribution& operator=(Redistribution&&) noexcept;
+  /// Frees the communicator, unless MPI has been finalized.  A request under way keeps what it needs.
+  ~Redistribution();
+
+  /// Collective.  Moves one array.  \pre Source and target do not overlap.
+  Status execute(const void* source, void* target);
+  /// Moves several arrays of the same partitions; messages to the same peer are merged.
+  Status execute(std::span<const Arrays> arrays);
+
+  /// The same without waiting.  Returns when the first messages are packed; one execution can be under way at a time.
+  Result<Request> start(const void* source, void* target);
+  Result<Request> start(std::span<const Arrays> arrays);
+
+  /// Element of `to` that this rank gets: its own number, unless Options::relabel; nothing if it gets none.
+  [[nodiscard]] std::optional<Offset> target_element() const;
+
+  [[nodiscard]] const Report& report() const;
+  [[nodiscard]] std::string explain() const;
+
+ private:
+  explicit Redistribution(std::shared_ptr<internal::Session> session);
+  std::shared_ptr<internal::Session> session_;
+};
+
+}  // namespace weir::redist
