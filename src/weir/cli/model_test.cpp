@@ -2,6 +2,8 @@
 #include <fstream>
 #include <iterator>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -46,7 +48,7 @@ class ModelCommandTest : public ::testing::Test {
     return weir(arguments);
   }
 
-  std::string path_ = ::testing::TempDir() + "weir_cli_model_test.toml";
+  std::string path_ = ::testing::TempDir() + std::to_string(::getpid()) + "_weir_cli_model_test.toml";
 };
 
 TEST_F(ModelCommandTest, HelpNamesTheFile) {
@@ -144,7 +146,7 @@ TEST_F(ModelCommandTest, CalibrateKeepsWhatIsKnownOfMessages) {
 }
 
 TEST_F(ModelCommandTest, ValidatePrintsTheTableAndDraws) {
-  const std::string svg = ::testing::TempDir() + "weir_cli_model_test.svg";
+  const std::string svg = ::testing::TempDir() + std::to_string(::getpid()) + "_weir_cli_model_test.svg";
   const Outcome outcome = model_of({"validate", "--quick", "--svg", svg});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("all packing"));

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -298,7 +300,7 @@ TEST(ShowCommandTest, ErrorsComeBeforeAnyOutput) {
 
 TEST(LayoutArgumentTest, ComesFromAFileOrStandardInput) {
   EXPECT_EQ(layout({"print", "@-"}, "stripe(over=4,\n unit=1)\n").out, "stripe(unit=1, over=4)\n");
-  const std::string name = ::testing::TempDir() + "layout_argument_test.txt";
+  const std::string name = ::testing::TempDir() + std::to_string(::getpid()) + "_layout_argument_test.txt";
   std::ofstream(name) << "stripe(over=4, unit=2)\n";
   EXPECT_EQ(layout({"print", "@" + name}).out, "stripe(unit=2, over=4)\n");
   std::remove(name.c_str());

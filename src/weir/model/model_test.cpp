@@ -6,6 +6,8 @@
 #include <fstream>
 #include <random>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +79,7 @@ TEST(MachineFileTest, RoundTripIsExact) {
 }
 
 TEST(MachineFileTest, SavesAndLoads) {
-  const std::string path = ::testing::TempDir() + "weir_model_test.toml";
+  const std::string path = ::testing::TempDir() + std::to_string(::getpid()) + "_weir_model_test.toml";
   ASSERT_THAT(save(with_corrections(), path), IsOk());
   const auto loaded = load(path);
   ASSERT_THAT(loaded, IsOk());
