@@ -16,9 +16,12 @@ using layout::Partition;
 using transfer::End;
 using transfer::Packing;
 
+// Block sizes that do not fit in two dimensions multiply: allow more families than an interactive question would.
+constexpr layout::Budget kBudget{.runs = std::size_t{1} << 20, .steps = std::size_t{1} << 24};
+
 Result<Mapping> mapping_between(const Partition& from, const Element& source, const Element& target) {
   const layout::Window window{.file = {from.disp(), from.disp() + from.period()}, .a = {}, .b = {}};
-  return layout::intersect(source, target, window);
+  return layout::intersect(source, target, window, kBudget);
 }
 
 Route route_of(int peer, const Mapping& mapping, End end) {
