@@ -4,6 +4,21 @@
 
 namespace weir::layout {
 
+Offset piece_count(const Band& band) noexcept {
+  Offset pieces = 1;
+  for (const Loop& loop : band.loops) pieces *= loop.count;
+  return pieces;
+}
+
+bool is_nested(const Band& band, Order order) noexcept {
+  Offset extent = band.piece.length;
+  for (auto loop = band.loops.rbegin(); loop != band.loops.rend(); ++loop) {
+    if (step_of(*loop, order) < extent) return false;
+    extent += (loop->count - 1) * step_of(*loop, order);
+  }
+  return true;
+}
+
 Offset key_of(const Piece& piece, Order order) noexcept {
   return order == Order::kFile ? piece.file : order == Order::kA ? piece.a : piece.b;
 }

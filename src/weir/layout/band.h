@@ -17,6 +17,13 @@ std::vector<Band> bands_of(const Mapping& mapping, Order order);
 /// The same, repeated with the mapping's period to the end of the file.  \pre mapping.is_periodic()
 std::vector<Band> endless_bands_of(const Mapping& mapping, Order order);
 
+/// Pieces that the loops of a band yield.
+Offset piece_count(const Band& band) noexcept;
+
+/// True if a turn of every loop ends before the next one starts: pieces come in ascending order, and a range of the address space
+/// cuts off whole turns.
+bool is_nested(const Band& band, Order order) noexcept;
+
 Offset key_of(const Piece& piece, Order order) noexcept;
 Offset step_of(const Loop& loop, Order order) noexcept;
 

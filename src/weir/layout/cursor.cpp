@@ -18,16 +18,6 @@ class Track {
  public:
   explicit Track(Band band) : piece_(band.piece), loops_(std::move(band.loops)), turns_(loops_.size(), 0) {}
 
-  // True if stepping like an odometer visits ascending keys.
-  [[nodiscard]] bool is_ordered(Order order) const {
-    Offset extent = piece_.length;
-    for (std::size_t i = loops_.size(); i-- > 0;) {
-      if (step_of(loops_[i], order) < extent) return false;
-      extent += (loops_[i].count - 1) * step_of(loops_[i], order);
-    }
-    return true;
-  }
-
   [[nodiscard]] const Piece& piece() const { return piece_; }
 
   bool advance() {
@@ -112,8 +102,8 @@ class PieceCursor::Impl {
   bool load(const Mapping& mapping) {
     tracks_.clear();
     for (Band& band : bands_of(mapping, order_)) {
+      if (!is_nested(band, order_)) return false;
       tracks_.emplace_back(std::move(band));
-      if (!tracks_.back().is_ordered(order_)) return false;
     }
     for (std::size_t i = 0; i < tracks_.size(); ++i) heads_.push({key_of(tracks_[i].piece(), order_), i});
     return true;

@@ -15,12 +15,6 @@ namespace weir::layout {
 
 namespace {
 
-Offset count_pieces(std::span<const Loop> loops) {
-  Offset pieces = 1;
-  for (const Loop& loop : loops) pieces *= loop.count;
-  return pieces;
-}
-
 // Turns of the loops at which both subfile offsets agree.  Exact if at most one loop tells them apart.
 Offset count_agreeing(const Piece& first, std::span<const Loop> loops) {
   Offset agreeing = 1;
@@ -88,7 +82,7 @@ class Matcher {
     std::vector<Band> ends = starts;
     Offset pieces = 0;
     for (Band& band : ends) {
-      pieces += count_pieces(band.loops);
+      pieces += piece_count(band);
       band.piece.a += band.piece.length;
       band.piece.b += band.piece.length;
     }

@@ -44,16 +44,6 @@ Hull hull_of(const std::vector<Band>& bands, Order order) {
   return hull;
 }
 
-// True if a turn of every loop ends before the next one starts, so that a range of keys cuts off whole turns.
-bool is_nested(const Band& band, Order order) {
-  Offset extent = band.piece.length;
-  for (auto loop = band.loops.rbegin(); loop != band.loops.rend(); ++loop) {
-    if (step_of(*loop, order) < extent) return false;
-    extent += (loop->count - 1) * step_of(*loop, order);
-  }
-  return true;
-}
-
 // Places for a message that is a range of one element: the bands hold each of its bytes once, so offsets are differences.
 // Empty if that element is not contiguous.
 std::vector<Placed> place_directly(const std::vector<Band>& bands, Order order, Offset bytes) {

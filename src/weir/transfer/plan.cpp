@@ -47,11 +47,7 @@ std::vector<Program::Input> inputs_of(const std::vector<Band>& bands, Direction 
 
 Offset count_pieces(const std::vector<Band>& bands) {
   Offset pieces = 0;
-  for (const Band& band : bands) {
-    Offset number = 1;
-    for (const Loop& loop : band.loops) number *= loop.count;
-    pieces += number;
-  }
+  for (const Band& band : bands) pieces += piece_count(band);
   return pieces;
 }
 
