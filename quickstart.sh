@@ -33,7 +33,7 @@ heading "Building (release)"
 build release || fail "the build failed; see above"
 
 if [ -n "$tour" ]; then
-  heading "A tour of weir layout"
+  heading "A tour"
   WEIR=build/release/bin/weir ./examples/tour.sh build/tour.svg
 fi
 heading "Ready: build/release/bin/weir --help"

@@ -22,3 +22,8 @@ set(WEIR_MPIS) # the MPI libraries to build for
 if(WEIR_MPI)
   include(mpi)
 endif()
+
+set(WEIR_FS_FOUND FALSE)
+if(WEIR_FILE_SYSTEM)
+  include(filesystem)
+endif()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A guided tour of `weir layout`: one matrix, four processes, three ways to store it.
+# A guided tour: one matrix, four processes, three ways to store it; then servers that hold it.
 # usage: examples/tour.sh [PICTURE.svg]      The command is $WEIR, or weir on the path.
 set -eu
 
@@ -74,3 +74,23 @@ say '7. And a picture to keep.'
 run layout show "$tiles" --no-tree --svg "$picture"
 [ -s "$picture" ] || fail "$picture was not written"
 say "The picture is in $picture"
+
+say '8. All of that moves data.  Two servers of our own, in memory, until the end of this tour; a matrix of 1024 x 1024 doubles,' \
+  '   stored by blocks of columns; and one block of columns read back, as one piece.'
+folder=$(mktemp -d)
+WEIR_FS=$folder/fs.toml
+export WEIR_FS
+trap '"$weir" down >/dev/null 2>&1; rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
+head -c 8388608 /dev/urandom >"$folder/matrix.dat"
+doubles='hpf(shape=[1024,1024], elem=8, dist=(*,BLOCK), grid=[1,2])'
+run up --servers 2 --connection "$WEIR_FS" --capacity 256M
+run put "$folder/matrix.dat" /matrix --layout "$doubles" --verify
+run stat /matrix
+run get /matrix "$folder/columns.dat" --view "$doubles" --element 1
+run relayout /matrix 'stripe(unit=64K, over=2)'
+run get /matrix "$folder/copy.dat"
+cmp "$folder/matrix.dat" "$folder/copy.dat" || fail "the copy differs"
+[ "$(wc -c <"$folder/columns.dat")" -eq 4194304 ] || fail "the columns are not half of the matrix"
+run status
+run down

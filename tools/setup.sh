@@ -9,6 +9,7 @@ export LC_ALL DEBIAN_FRONTEND
 
 # What the release build needs, and what tests, fuzzers and style checks need on top.
 build_packages="g++ cmake ninja-build libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
+libucx-dev librocksdb-dev liburing-dev libflatbuffers-dev flatbuffers-compiler libsodium-dev libxxhash-dev libtomlplusplus-dev
 pkgconf libopenmpi-dev openmpi-bin libmpich-dev mpich"
 test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang libclang-rt-dev clang-format
 libscalapack-openmpi-dev"

@@ -12,6 +12,16 @@ std::string_view to_string(ErrorCode code) noexcept {
     case ErrorCode::kTooComplex: return "too complex";
     case ErrorCode::kCorrupt: return "corrupt";
     case ErrorCode::kIoError: return "I/O error";
+    case ErrorCode::kNotFound: return "not found";
+    case ErrorCode::kExists: return "exists";
+    case ErrorCode::kNotDirectory: return "not a directory";
+    case ErrorCode::kIsDirectory: return "is a directory";
+    case ErrorCode::kNotEmpty: return "not empty";
+    case ErrorCode::kPermission: return "permission denied";
+    case ErrorCode::kNoSpace: return "no space";
+    case ErrorCode::kStale: return "stale";
+    case ErrorCode::kUnavailable: return "unavailable";
+    case ErrorCode::kTimedOut: return "timed out";
   }
   return "unknown error";
 }

@@ -16,6 +16,16 @@ enum class ErrorCode : std::uint8_t {
   kTooComplex,       ///< The answer has more parts than the caller allowed: ask for a smaller range.
   kCorrupt,          ///< Bytes from outside do not hold what they claim to hold.
   kIoError,          ///< The operating system refused; the message says what and why.
+  kNotFound,         ///< No such file, directory or view.
+  kExists,           ///< The name is taken.
+  kNotDirectory,     ///< A part of the path is a file.
+  kIsDirectory,      ///< The operation is for files.
+  kNotEmpty,         ///< The directory still holds something.
+  kPermission,       ///< The owner, group and mode of the file do not allow it, or the key is wrong.
+  kNoSpace,          ///< The store is full, or a quota is.
+  kStale,            ///< The file has got another layout or is gone: open it again.
+  kUnavailable,      ///< A server cannot be reached; nothing was done.  Trying again can help.
+  kTimedOut,         ///< The deadline passed; whether it was done is not known.
 };
 
 /// The name of a code, e.g. "invalid argument".

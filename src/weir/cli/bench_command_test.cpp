@@ -40,6 +40,13 @@ int run_words(const std::vector<const char*>& words, std::string& err) {
   return code;
 }
 
+TEST(BenchCommandTest, KnowsEveryBench) {
+  std::string err;
+  for (const char* name : {"copy", "pack", "paths", "redist", "scalapack"}) {
+    EXPECT_EQ(run_words({"weir", "bench", name, "--help"}, err), kExitOk) << name << ": " << err;
+  }
+}
+
 TEST(BenchCommandTest, RefusesWhatItDoesNotKnow) {
   std::string err;
   EXPECT_EQ(run_words({"weir", "bench", "nothing"}, err), kExitBad);

@@ -145,6 +145,16 @@ TEST_F(ModelCommandTest, CalibrateKeepsWhatIsKnownOfMessages) {
   EXPECT_EQ(model::load(path_)->network, (model::Network{3e-6, 2e9}));
 }
 
+TEST_F(ModelCommandTest, TimeIsLimited) {
+  const Outcome none = weir({"model", "calibrate", "--output", path_, "--limit", "0"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--limit"));
+  const Outcome too_short = weir({"model", "calibrate", "--output", path_, "--limit", "0.1"});
+  EXPECT_EQ(too_short.code, 2);
+  EXPECT_THAT(too_short.err, HasSubstr("allow more time"));
+  EXPECT_EQ(model::load(path_)->description, "test machine");  // still there
+}
+
 TEST_F(ModelCommandTest, ValidatePrintsTheTableAndDraws) {
   const std::string svg = ::testing::TempDir() + std::to_string(::getpid()) + "_weir_cli_model_test.svg";
   const Outcome outcome = model_of({"validate", "--quick", "--svg", svg});

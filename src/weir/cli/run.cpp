@@ -3,6 +3,7 @@
 #include <new>
 
 #include <weir/cli/internal/command.h>
+#include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/version.h>
 
 namespace weir::cli {
@@ -13,6 +14,7 @@ using internal::Selection;
 
 constexpr char kExamples[] =
     "Examples:\n"
+    "  weir up --servers 4 && weir put input.dat /input.dat && weir ls -l\n"
     "  weir layout show 'hpf(shape=[8,8], dist=(*,BLOCK), grid=[1,4])'\n"
     "  weir layout --help\n";
 
@@ -63,6 +65,10 @@ int parse_and_run(int argc, const char* const* argv, Console& console) {
   app.require_subcommand(1);
   app.footer(kExamples);
   Selection selection;
+  internal::add_daemon_commands(app, selection);
+  internal::add_name_commands(app, selection);
+  internal::add_copy_commands(app, selection);
+  internal::add_care_commands(app, selection);
   internal::add_layout(app, selection);
   internal::add_model(app, selection);
   internal::add_bench(app, selection);

@@ -96,6 +96,31 @@ std::vector<Band> join(std::vector<Band> bands, Order order) {
   return out;
 }
 
+void append_pieces(const Band& band, std::size_t depth, const Piece& at, std::vector<Band>& out) {
+  if (depth == band.loops.size()) return out.push_back({at, {}});
+  Piece piece = at;
+  for (Offset i = 0; i < band.loops[depth].count; ++i) {
+    append_pieces(band, depth + 1, piece, out);
+    move(piece, band.loops[depth], 1);
+  }
+}
+
+// A window cuts families into heads, bodies and tails that may go on in each other at single turns only, which join() does not see.
+// Where there are few pieces, they are joined one by one.
+std::vector<Band> join_singly(std::vector<Band> bands, Order order) {
+  constexpr Offset kFewPieces = 256;
+  Offset pieces = 0;
+  for (const Band& band : bands) {
+    pieces += std::min(piece_count(band), kFewPieces + 1);  // endless bands have more pieces than can be added up
+    if (pieces > kFewPieces) return bands;
+  }
+  if (bands.size() < 2) return bands;
+  std::vector<Band> singles;
+  for (const Band& band : bands) append_pieces(band, 0, band.piece, singles);
+  singles = join(std::move(singles), order);
+  return singles.size() < bands.size() ? singles : bands;
+}
+
 std::vector<Band> make_bands(const Mapping& mapping, Order order, const Loop* period) {
   std::vector<Band> bands;
   for (const Run& run : mapping.runs()) {
@@ -111,7 +136,7 @@ std::vector<Band> make_bands(const Mapping& mapping, Order order, const Loop* pe
     before = bands.size();
     bands = join(std::move(bands), order);
   }
-  return bands;
+  return join_singly(std::move(bands), order);
 }
 
 }  // namespace

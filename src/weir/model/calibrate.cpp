@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include <weir/model/internal/cost.h>
@@ -89,7 +90,9 @@ Parameters first_guess(std::span<const Sample> samples) {
 
 }  // namespace
 
-Regime fit_regime(std::span<const Sample> samples, double working_set, Offset line_bytes, Offset page_bytes) {
+Regime fit_regime(std::span<const Sample> all, double working_set, Offset line_bytes, Offset page_bytes) {
+  std::vector<Sample> samples;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(samples), [](const Sample& s) { return !s.is_aligned; });
   assert(samples.size() >= 6);
   Machine machine;
   machine.line_bytes = line_bytes;
@@ -105,15 +108,19 @@ Regime fit_regime(std::span<const Sample> samples, double working_set, Offset li
     if (misfit(other, samples, machine) < misfit(best, samples, machine)) best = other;
   }
   Regime regime = regime_of(best, working_set);
-  std::map<Offset, std::vector<Correction>> rows;
-  for (const Sample& sample : samples) {
+  std::map<Offset, CorrectionRow> rows;
+  for (const Sample& sample : all) {
     const auto stride = static_cast<double>(sample.stride);
     const auto cost = internal::formula_cost(regime, {static_cast<double>(sample.length), stride}, machine);
-    rows[sample.length].push_back({stride, std::log(sample.piece_seconds / cost.formula())});
+    CorrectionRow& row = rows[sample.length];
+    row.length = sample.length;
+    (sample.is_aligned ? row.aligned : row.knots).push_back({stride, std::log(sample.piece_seconds / cost.formula())});
   }
-  for (auto& [length, knots] : rows) {
-    std::sort(knots.begin(), knots.end(), [](const Correction& x, const Correction& y) { return x.stride < y.stride; });
-    regime.rows.push_back({length, std::move(knots)});
+  const auto by_stride = [](const Correction& x, const Correction& y) { return x.stride < y.stride; };
+  for (auto& [length, row] : rows) {
+    std::sort(row.knots.begin(), row.knots.end(), by_stride);
+    std::sort(row.aligned.begin(), row.aligned.end(), by_stride);
+    regime.rows.push_back(std::move(row));
   }
   return regime;
 }
@@ -122,32 +129,22 @@ Regime fit_regime(std::span<const Sample> samples, double working_set, Offset li
 
 namespace {
 
-constexpr std::size_t kArrayBytes = std::size_t{1} << 28;
-constexpr std::size_t kMessageBytes = std::size_t{1} << 27;
+constexpr std::size_t kArenaBytes = std::size_t{1} << 28;
+constexpr Offset kLeastPieces = 64;  // of a sweep: fewer would measure how a plan starts
 
-struct Bench {
+struct Arenas {
   Arena array;
   Arena message;
-  internal::Timing timing;
 };
 
-// Seconds per piece.  As a redistribution does it: sweep after sweep over an array, each sweep visiting pieces `stride` apart and
-// starting a piece (at least a line) after the one before, until every line was visited once.  Array and messages together are the
-// working set.  Nothing if a sweep would have too few pieces to tell.
-std::optional<double> measure_piece(const Bench& bench, Path path, Offset length, Offset stride, double working_set,
-                                    const Machine& machine) {
-  const internal::Sweeps sweeps = internal::sweeps_over(length, stride, working_set, machine.line_bytes);
-  if (sweeps.pieces < 64 || sweeps.array_bytes(stride) > static_cast<Offset>(bench.array.size()) ||
-      sweeps.message_bytes(length) > static_cast<Offset>(bench.message.size())) {
-    return std::nullopt;
-  }
-  const auto element = layout::Element::create({{0, length - 1, 0, 1, {}}}, {.disp = 0, .period = stride});
-  if (!element.is_ok()) return std::nullopt;
-  const auto plan = path == Path::kPack ? transfer::Plan::gather(*element) : transfer::Plan::scatter(*element);
-  if (!plan.is_ok()) return std::nullopt;
-  const auto run = [&] { internal::run_sweeps(*plan, path, length, sweeps, bench.array, bench.message); };
-  return internal::measure(run, bench.timing) / static_cast<double>(sweeps.pieces * sweeps.count);
-}
+// A point to be measured.
+struct Job {
+  Path path = Path::kPack;
+  double working_set = 0;
+  internal::Sweeps sweeps;
+  bool is_aligned = false;
+  std::size_t number = 0;  // in the rounds
+};
 
 std::vector<double> ratios_for(Offset length, bool quick) {
   if (length > 1024) return quick ? std::vector<double>{2} : std::vector<double>{1.5, 4};
@@ -163,81 +160,160 @@ Offset stride_for(Offset length, double ratio) {
   return stride;
 }
 
-std::vector<Offset> lengths_for(bool quick) {
-  if (quick) return {4, 8, 12, 32, 64, 100, 256, 2048};
-  return {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 128, 256, 300, 512, 1000, 1024, 1280, 2048, 8192, 65536};
+// Several of each kind of kernel; see cost.cpp.
+std::vector<Offset> lengths_for(Path path, bool is_large, bool quick) {
+  if (quick) return {4, 8, 12, 32, 40, 64, 100, 256, 2048};
+  // Large working sets take long, and what the kernels do matters less; local copies are a small part of most redistributions.
+  if (is_large || path == Path::kCopy)
+    return {2, 4, 8, 12, 16, 24, 32, 36, 40, 64, 128, 256, 300, 1000, 1024, 2048, 8192};
+  return {1,  2,  3,   4,   6,   8,   12,  16,  20,   24,   32,   36,   40,   48,
+          64, 80, 100, 128, 200, 256, 300, 512, 1000, 1024, 1280, 2048, 8192, 65536};
+}
+
+// Powers of two from which few sets of the caches are left.
+std::vector<Offset> aligned_strides(bool quick) {
+  return quick ? std::vector<Offset>{1024} : std::vector<Offset>{1024, 4096, 16384};
+}
+
+double last_cache(const Machine& machine) {
+  return std::min(static_cast<double>(machine.caches[std::min<std::size_t>(2, machine.caches.size() - 1)].bytes), 64e6);
 }
 
 std::vector<double> working_sets_for(const Machine& machine, bool quick) {
   const auto size = [&machine](std::size_t level) {
     return static_cast<double>(machine.caches[std::min(level, machine.caches.size() - 1)].bytes);
   };
-  const double last = std::min(size(2), 64e6);
-  if (quick) return {size(0) / 2, size(1) / 2, last / 8};
-  return {size(0) / 2, size(0) * 2, size(1) / 2, size(1) * 2, last / 6, last, 3 * last};
-}
-
-Regime measure_regime(const Bench& bench, Path path, double working_set, const Machine& machine, bool quick) {
-  std::vector<Sample> samples;
-  for (const Offset length : lengths_for(quick)) {
-    Offset last = 0;
-    for (const double ratio : ratios_for(length, quick)) {
-      const Offset stride = stride_for(length, ratio);
-      if (stride == last) continue;
-      last = stride;
-      const auto seconds = measure_piece(bench, path, length, stride, working_set, machine);
-      if (seconds) samples.push_back({length, stride, *seconds});
-    }
+  const double last = last_cache(machine);
+  std::vector<double> sets{size(0) / 2, size(0) * 2, size(1) / 2, size(1) * 2, last / 6, last / 2, last, 3 * last};
+  if (quick) sets = {size(0) / 2, size(1) / 2, last / 8};
+  // Unusual caches: only what ascends.
+  std::vector<double> ascending;
+  for (const double set : sets) {
+    if (ascending.empty() || set > ascending.back()) ascending.push_back(set);
   }
-  return fit_regime(samples, working_set, machine.line_bytes, machine.page_bytes);
+  return ascending;
 }
 
-// What it costs to start an inner loop: many short ones against the same pieces in a long one.
-double measure_turn(const Bench& bench, Path path, const Machine& machine) {
-  constexpr Offset kLength = 8;
-  constexpr Offset kStride = 16;
-  constexpr Offset kShort = 12;
-  constexpr Offset kTurns = 256;
-  const Offset outer = kShort * kStride + 64;
-  const layout::FallsSet rows{
-      {0, (kShort - 1) * kStride + kLength - 1, outer, kTurns, {{0, kLength - 1, kStride, kShort, {}}}}};
-  const auto element = layout::Element::create(rows, {.disp = 0, .period = outer * kTurns});
-  if (!element.is_ok()) return 0;
-  const auto plan = path == Path::kPack ? transfer::Plan::gather(*element) : transfer::Plan::scatter(*element);
-  if (!plan.is_ok()) return 0;
-  std::byte* const from = path == Path::kPack ? bench.array.data() : bench.message.data();
-  std::byte* const to = path == Path::kPack ? bench.message.data() : bench.array.data();
-  const double many = internal::measure(
-      [&] {
-        plan->run({from, 0}, {to, 0}, {0, kLength * kShort * kTurns});
-      },
-      bench.timing);
-  const double working_set = static_cast<double>(kTurns) * (static_cast<double>(outer) + kLength * kShort);
-  const auto long_piece = measure_piece(bench, path, kLength, kStride, working_set, machine);
-  if (!long_piece) return 0;
-  return std::max(0.0, many / kTurns - *long_piece * kShort);
-}
+class Calibrator {
+ public:
+  Calibrator(const Machine& machine, const Arenas& arenas, bool quick)
+      : machine_(machine), arenas_(arenas), quick_(quick) {}
+
+  void add_points(Path path) {
+    for (const double working_set : working_sets_for(machine_, quick_)) {
+      const bool is_large = working_set > last_cache(machine_) / 3;
+      for (const Offset length : lengths_for(path, is_large, quick_)) {
+        Offset last = 0;
+        for (const double ratio : ratios_for(length, quick_)) {
+          const Offset stride = stride_for(length, ratio);
+          if (stride != last) add_point(path, length, stride, working_set, false);
+          last = stride;
+        }
+        for (const Offset stride : aligned_strides(quick_)) {
+          if (stride >= 2 * length && length <= 1024) add_point(path, length, stride, working_set, true);
+        }
+      }
+    }
+    add_turns(path);
+  }
+
+  Status measure(const CalibrateOptions& options) {
+    return rounds_.run({options.limit_seconds, options.quick ? 3 : 9}, options.progress);
+  }
+
+  [[nodiscard]] CopyModel model_of(Path path) const {
+    CopyModel model;
+    for (const double working_set : working_sets_for(machine_, quick_)) {
+      std::vector<Sample> samples;
+      for (const Job& job : jobs_) {
+        if (job.path != path || job.working_set != working_set) continue;
+        const double pieces = static_cast<double>(job.sweeps.pieces * job.sweeps.count);
+        samples.push_back({job.sweeps.length, job.sweeps.stride, rounds_.seconds(job.number) / pieces, job.is_aligned});
+      }
+      model.regimes.push_back(fit_regime(samples, working_set, machine_.line_bytes, machine_.page_bytes));
+    }
+    const auto turns = std::find_if(turns_.begin(), turns_.end(), [path](const Turns& t) { return t.path == path; });
+    if (turns != turns_.end()) {
+      model.turn_seconds =
+          std::max(0.0, (rounds_.seconds(turns->many) - rounds_.seconds(turns->one)) / static_cast<double>(kTurns));
+    }
+    return model;
+  }
+
+ private:
+  static constexpr Offset kTurns = 256;
+
+  // The same pieces in many short loops and in a long one.
+  struct Turns {
+    Path path;
+    std::size_t many;
+    std::size_t one;
+  };
+
+  // As a redistribution does it: sweep after sweep over an array, each visiting pieces `stride` apart and starting a piece (at least a
+  // line) after the one before, until every line was visited once.  Both sides together are the working set.
+  void add_point(Path path, Offset length, Offset stride, double working_set, bool is_aligned) {
+    const internal::Sweeps sweeps = internal::sweeps_over(path, length, stride, working_set, machine_.line_bytes);
+    const auto room = static_cast<Offset>(kArenaBytes);
+    const Offset least = is_aligned ? kLeastPieces / 4 : kLeastPieces;
+    if (sweeps.pieces < least || sweeps.array_bytes() > room || sweeps.message_bytes() > room) return;
+    const auto plan = internal::plan_of(path, sweeps);
+    if (!plan.is_ok()) return;
+    const std::size_t number = rounds_.add([this, plan = *plan, path, sweeps] {
+      internal::run_sweeps(plan, path, sweeps, arenas_.array, arenas_.message);
+    });
+    jobs_.push_back({path, working_set, sweeps, is_aligned, number});
+  }
+
+  // What it costs to start an inner loop.
+  void add_turns(Path path) {
+    constexpr Offset kLength = 8;
+    constexpr Offset kStride = 16;
+    constexpr Offset kShort = 12;
+    if (path == Path::kCopy) return;
+    const Offset outer = kShort * kStride + 64;
+    const layout::FallsSet rows{
+        {0, (kShort - 1) * kStride + kLength - 1, outer, kTurns, {{0, kLength - 1, kStride, kShort, {}}}}};
+    const layout::FallsSet row{{0, kLength - 1, kStride, kShort * kTurns, {}}};
+    const auto job_of = [&](const layout::FallsSet& falls, Offset period) -> std::optional<std::size_t> {
+      const auto element = layout::Element::create(falls, {.disp = 0, .period = period});
+      if (!element.is_ok()) return std::nullopt;
+      const auto plan = path == Path::kPack ? transfer::Plan::gather(*element) : transfer::Plan::scatter(*element);
+      if (!plan.is_ok()) return std::nullopt;
+      const bool packs = path == Path::kPack;
+      return rounds_.add([this, plan = *plan, packs] {
+        std::byte* const from = packs ? arenas_.array.data() : arenas_.message.data();
+        std::byte* const to = packs ? arenas_.message.data() : arenas_.array.data();
+        plan.run({from, 0}, {to, 0}, {0, kLength * kShort * kTurns});
+      });
+    };
+    const auto many = job_of(rows, outer * kTurns);
+    const auto one = job_of(row, kStride * kShort * kTurns);
+    if (many && one) turns_.push_back({path, *many, *one});
+  }
+
+  const Machine& machine_;
+  const Arenas& arenas_;
+  bool quick_;
+  internal::Rounds rounds_;
+  std::vector<Job> jobs_;
+  std::vector<Turns> turns_;
+};
 
 }  // namespace
 
 Result<Machine> calibrate(const CalibrateOptions& options) {
   Machine machine = describe_machine();
-  WEIR_TRY(Arena array, Arena::create(kArrayBytes));
-  WEIR_TRY(Arena message, Arena::create(kMessageBytes));
-  const Bench bench{std::move(array), std::move(message),
-                    options.quick ? internal::Timing{0.002, 2} : internal::Timing{0.004, 2}};
-  for (const Path path : {Path::kPack, Path::kUnpack}) {
-    CopyModel& model = path == Path::kPack ? machine.pack : machine.unpack;
-    for (const double working_set : working_sets_for(machine, options.quick)) {
-      if (options.progress) {
-        options.progress(concat(path == Path::kPack ? "packing" : "unpacking", ", working set ",
-                                static_cast<Offset>(working_set / 1024), " KiB"));
-      }
-      if (!model.regimes.empty() && working_set <= model.regimes.back().working_set) continue;
-      model.regimes.push_back(measure_regime(bench, path, working_set, machine, options.quick));
-    }
-    model.turn_seconds = measure_turn(bench, path, machine);
-  }
+  WEIR_TRY(Arena array, Arena::create(kArenaBytes));
+  WEIR_TRY(Arena message, Arena::create(kArenaBytes));
+  const Arenas arenas{std::move(array), std::move(message)};
+  Calibrator calibrator(machine, arenas, options.quick);
+  for (const Path path : {Path::kPack, Path::kUnpack, Path::kCopy}) calibrator.add_points(path);
+  const Status status = calibrator.measure(options);
+  if (!status.is_ok()) return Status{status.code(), concat("calibrate: ", status.message())};
+  machine.pack = calibrator.model_of(Path::kPack);
+  machine.unpack = calibrator.model_of(Path::kUnpack);
+  machine.copy = calibrator.model_of(Path::kCopy);
   return machine;
 }
 

@@ -12,6 +12,8 @@ struct Sample {
   Offset length = 0;
   Offset stride = 0;
   double piece_seconds = 0;
+  bool is_aligned =
+      false;  ///< The stride is a power of two that leads to few sets of the caches: for the corrections only.
 };
 
 /// Fits phi, kappa and theta of one regime to samples (least squares of logarithms, outliers damped) and fills in the corrections.
@@ -20,11 +22,13 @@ Regime fit_regime(std::span<const Sample> samples, double working_set, Offset li
 
 struct CalibrateOptions {
   bool quick = false;  ///< A few seconds and fewer points, for a first impression and for tests.
+  /// Points are measured in rounds until this time is over; the median counts.  Hard, but for one measurement.
+  double limit_seconds = 45;
   std::function<void(const std::string&)> progress;  ///< Told in a line what is measured now.
 };
 
-/// Measures the machine that this runs on, with one thread, in at most a minute.
-/// \error kIoError if there is no memory for it.
+/// Measures the machine that this runs on, with one thread.
+/// \error kIoError if there is no memory for it; kInvalidArgument if the limit is over before every point was measured once.
 Result<Machine> calibrate(const CalibrateOptions& options = {});
 
 }  // namespace weir::model

@@ -37,7 +37,8 @@ struct Correction {
 /// The corrections for pieces of one length, by ascending stride.
 struct CorrectionRow {
   Offset length = 0;
-  std::vector<Correction> knots;
+  std::vector<Correction> knots;         ///< Strides of an odd number of lines, or of less than a line.
+  std::vector<Correction> aligned = {};  ///< Powers of two: such strides lead to few sets of the caches.
   friend bool operator==(const CorrectionRow&, const CorrectionRow&) = default;
 };
 
@@ -76,6 +77,7 @@ struct Machine {
   std::vector<Cache> caches;  ///< Data caches, the one next to the core first.
   CopyModel pack;             ///< Strided -> packed.
   CopyModel unpack;           ///< Packed -> strided.
+  CopyModel copy;             ///< Strided -> strided, both alike.  Empty: put together from the other two.
   std::optional<Network> network;
   friend bool operator==(const Machine&, const Machine&) = default;
 };

@@ -2,7 +2,6 @@
 
 #include <weir/model/machine.h>
 
-#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -16,19 +15,27 @@ namespace {
 
 constexpr std::string_view kFormat = "weir-model";
 constexpr double kVersion = 1;
+constexpr std::string_view kCorrection = "correction_";
+constexpr std::string_view kAligned = "aligned_";
 
 // ---- writing -------------------------------------------------------------------------------------------------------
+
+void print_knots(std::string& out, std::string_view name, Offset length, const std::vector<Correction>& knots) {
+  if (knots.empty()) return;
+  out += fmt::format("{}{} = [", name, length);
+  for (std::size_t i = 0; i < knots.size(); ++i) {
+    out += fmt::format("{}{}, {}", i ? ", " : "", knots[i].stride, knots[i].log_factor);
+  }
+  out += "]\n";
+}
 
 void print_regime(std::string& out, std::string_view name, const Regime& regime) {
   out += fmt::format("\n[[{}]]\nworking_set = {}\nphi = [{}, {}, {}]\nline_seconds = {}\npage_seconds = {}\n", name,
                      regime.working_set, regime.phi.a, regime.phi.b, regime.phi.c, regime.line_seconds,
                      regime.page_seconds);
   for (const CorrectionRow& row : regime.rows) {
-    out += fmt::format("correction_{} = [", row.length);
-    for (std::size_t i = 0; i < row.knots.size(); ++i) {
-      out += fmt::format("{}{}, {}", i ? ", " : "", row.knots[i].stride, row.knots[i].log_factor);
-    }
-    out += "]\n";
+    print_knots(out, kCorrection, row.length, row.knots);
+    print_knots(out, kAligned, row.length, row.aligned);
   }
 }
 
@@ -142,24 +149,37 @@ Result<Offset> whole(const Table& table, const std::string& name) {
   return static_cast<Offset>(value);
 }
 
-Status read_row(const Table& table, const std::string& name, const Value& value, Regime& regime) {
-  constexpr std::string_view kPrefix = "correction_";
-  if (!name.starts_with(kPrefix)) return Status::ok();
-  WEIR_TRY(const double length, parse_number(std::string_view(name).substr(kPrefix.size()), table.line));
-  CorrectionRow row{static_cast<Offset>(length), {}};
-  if (row.length < 1 || value.is_text || value.numbers.empty() || value.numbers.size() % 2 != 0) {
+Result<std::vector<Correction>> read_knots(const Table& table, const std::string& name, const Value& value) {
+  if (value.is_text || value.numbers.empty() || value.numbers.size() % 2 != 0) {
     return bad_line(table.line,
                     concat("'", name, "' of table '", table.name, "' is not a list of stride and correction"));
   }
+  std::vector<Correction> knots;
   for (std::size_t i = 0; i < value.numbers.size(); i += 2) {
     const Correction knot{value.numbers[i], value.numbers[i + 1]};
-    if (knot.stride <= 0 || std::abs(knot.log_factor) > 20 || (i > 0 && knot.stride <= row.knots.back().stride)) {
+    if (knot.stride <= 0 || std::abs(knot.log_factor) > 20 || (i > 0 && knot.stride <= knots.back().stride)) {
       return bad_line(table.line, concat("'", name, "' of table '", table.name,
                                          "' has strides that do not ascend or an absurd correction"));
     }
-    row.knots.push_back(knot);
+    knots.push_back(knot);
   }
-  regime.rows.push_back(std::move(row));
+  return knots;
+}
+
+// A row may have knots of one kind or of both.
+Status read_row(const Table& table, const std::string& name, const Value& value,
+                std::map<Offset, CorrectionRow>& rows) {
+  const bool is_aligned = name.starts_with(kAligned);
+  if (!is_aligned && !name.starts_with(kCorrection)) return Status::ok();
+  const std::string_view digits = std::string_view(name).substr((is_aligned ? kAligned : kCorrection).size());
+  WEIR_TRY(const double number, parse_number(digits, table.line));
+  if (number < 1 || number > 1e15 || number != std::floor(number)) {
+    return bad_line(table.line, concat("'", name, "' of table '", table.name, "' is not of a length in bytes"));
+  }
+  const auto length = static_cast<Offset>(number);
+  CorrectionRow& row = rows[length];
+  row.length = length;
+  WEIR_TRY((is_aligned ? row.aligned : row.knots), read_knots(table, name, value));
   return Status::ok();
 }
 
@@ -172,9 +192,9 @@ Result<Regime> read_regime(const Table& table) {
   regime.phi = {phi[0], phi[1], phi[2]};
   WEIR_TRY(regime.line_seconds, number(table, "line_seconds"));
   WEIR_TRY(regime.page_seconds, number(table, "page_seconds"));
-  for (const auto& [name, value] : table.values) WEIR_RETURN_IF_ERROR(read_row(table, name, value, regime));
-  std::sort(regime.rows.begin(), regime.rows.end(),
-            [](const CorrectionRow& x, const CorrectionRow& y) { return x.length < y.length; });
+  std::map<Offset, CorrectionRow> rows;
+  for (const auto& [name, value] : table.values) WEIR_RETURN_IF_ERROR(read_row(table, name, value, rows));
+  for (auto& [length, row] : rows) regime.rows.push_back(std::move(row));
   return regime;
 }
 
@@ -238,6 +258,7 @@ std::string print(const Machine& machine) {
   }
   for (const Regime& regime : machine.pack.regimes) print_regime(out, "pack", regime);
   for (const Regime& regime : machine.unpack.regimes) print_regime(out, "unpack", regime);
+  for (const Regime& regime : machine.copy.regimes) print_regime(out, "copy", regime);
   return out;
 }
 
@@ -259,6 +280,8 @@ Result<Machine> parse(const std::string& text) {
       WEIR_RETURN_IF_ERROR(add_regime(table, machine.pack));
     } else if (table.name == "unpack") {
       WEIR_RETURN_IF_ERROR(add_regime(table, machine.unpack));
+    } else if (table.name == "copy") {
+      WEIR_RETURN_IF_ERROR(add_regime(table, machine.copy));
     } else if (!table.name.empty()) {
       return bad_line(table.line, concat("there is no table '", table.name, "' in this version"));
     }

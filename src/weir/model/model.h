@@ -116,6 +116,12 @@ struct Prediction {
 Result<Prediction> predict_redistribution(const Machine& machine, const layout::Partition& from,
                                           const layout::Partition& to, const Options& options = {});
 
+/// What one rank spends if the redistribution takes one phase, without looking at pairs of other ranks: for ranks that predict together,
+/// each its own part.  \pre options.ranks > rank; options.phases is not used.
+/// \error as predict_redistribution()
+Result<RankPrediction> predict_rank(const Machine& machine, const layout::Partition& from, const layout::Partition& to,
+                                    Offset rank, const Options& options);
+
 /// The layout between two block-cyclic ones whose blocks are the least common multiple; nothing if there is none or it is one of the two.
 std::optional<layout::Partition> layout_between(const layout::Partition& from, const layout::Partition& to);
 

@@ -15,6 +15,7 @@
 #include <weir/layout/language.h>
 #include <weir/model/calibrate.h>
 #include <weir/model/internal/cost.h>
+#include <weir/model/internal/measure.h>
 #include <weir/model/validate.h>
 #include <weir/transfer/packing.h>
 
@@ -65,7 +66,9 @@ std::string vector_of(Offset elements, const std::string& dist, int ranks) {
 
 Machine with_corrections() {
   Machine result = machine();
-  result.pack.regimes[1].rows = {{8, {{12, 0.25}, {16, -0.1}}}, {100, {{200, 1.0 / 3}}}};
+  result.pack.regimes[1].rows = {{8, {{12, 0.25}, {16, -0.1}}, {{1024, 0.5}, {4096, 0.75}}}, {100, {{200, 1.0 / 3}}}};
+  result.copy.regimes = {regime(16e3, 2), regime(4e6, 6)};
+  result.copy.regimes[0].rows = {{24, {{48, 0.2}}}};
   return result;
 }
 
@@ -116,7 +119,16 @@ TEST(MachineFileTest, BadFilesAreNamed) {
   expect_bad(replaced(good, "[network]", "[network"), "is no table");
   expect_bad(replaced(good, "correction_8 = [12", "correction_8 = [20"), "do not ascend");
   expect_bad(replaced(good, "correction_8 = [12, ", "correction_8 = ["), "not a list of stride and correction");
+  expect_bad(replaced(good, "aligned_8 = [1024", "aligned_8 = [8192"), "do not ascend");
+  expect_bad(replaced(good, "aligned_8 = [1024, 0.5", "aligned_8 = [1024, 50"), "absurd correction");
+  expect_bad(replaced(good, "aligned_8", "aligned_"), "'' is no number");
+  expect_bad(replaced(good, "aligned_8", "aligned_eight"), "'eight' is no number");
+  for (const char* length : {"0", "-8", "1.5", "1e300"}) {
+    expect_bad(replaced(good, "correction_24", concat("correction_", length)), "not of a length in bytes");
+  }
   expect_bad(replaced(good, "working_set = 4000000", "working_set = 1"), "order of their working sets");
+  const std::string copies = good.substr(good.find("[[copy]]"));
+  expect_bad(good + copies, "tables 'copy' are not in the order of their working sets");
   expect_bad(good.substr(0, good.find("[[unpack]]")), "'pack' and 'unpack' are missing");
 }
 
@@ -211,6 +223,20 @@ TEST(CostTest, CorrectionsHoldAtTheirKnotsAndBlendBetween) {
   EXPECT_NEAR(factor(5000, 9000), 1, 1e-12);          // none is known
 }
 
+TEST(CostTest, PowersOfTwoHaveCorrectionsOfTheirOwn) {
+  Machine m = machine();
+  m.pack.regimes.resize(1);
+  m.pack.regimes[0].rows = {{8, {{16, 0.5}}, {{1024, 2}, {4096, 3}}}};
+  const auto factor = [&](double stride) { return internal::piece_cost(m.pack, {8, stride}, 1e3, m).factor; };
+  EXPECT_NEAR(factor(1024), std::exp(2), 1e-12);
+  EXPECT_NEAR(factor(3 * 1024), std::exp(2), 1e-12);  // as many sets as 1024 leads to
+  EXPECT_NEAR(factor(2048), std::exp(2.5), 1e-12);
+  EXPECT_NEAR(factor(65536), std::exp(3), 1e-12);
+  EXPECT_NEAR(factor(1024 + 64), std::exp(0.5), 1e-12);  // an odd number of lines
+  EXPECT_NEAR(factor(1024 + 0.5), std::exp(0.5), 1e-12);
+  EXPECT_NEAR(factor(256), std::exp(1.25), 1e-12);  // half way between a line and the first knot
+}
+
 // ---- fit -----------------------------------------------------------------------------------------------------------
 
 TEST(FitTest, RecoversKnownParametersFromNoisySamples) {
@@ -244,6 +270,79 @@ TEST(FitTest, RecoversKnownParametersFromNoisySamples) {
         fitted.pack, {static_cast<double>(sample.length), static_cast<double>(sample.stride)}, 1e6, fitted);
     EXPECT_NEAR(cost.seconds(), sample.piece_seconds, 1e-9 * sample.piece_seconds);
   }
+}
+
+TEST(FitTest, AlignedSamplesOnlyAddCorrections) {
+  const Machine m = machine();
+  const Regime truth{1e6, {3e-9, 1.2, 0.08e-9}, 1.5e-9, 6e-9, {}};
+  std::vector<Sample> samples;
+  for (const Offset length : {1, 4, 16, 64, 256}) {
+    for (const Offset ratio : {2, 9, 65}) {
+      const auto cost =
+          internal::formula_cost(truth, {static_cast<double>(length), static_cast<double>(length * ratio)}, m);
+      samples.push_back({length, length * ratio, cost.formula()});
+    }
+  }
+  const Regime plain = fit_regime(samples, 1e6, m.line_bytes, m.page_bytes);
+  samples.push_back({16, 4096, 1e-6, true});
+  samples.push_back({16, 1024, 5e-7, true});
+  const Regime fit = fit_regime(samples, 1e6, m.line_bytes, m.page_bytes);
+  EXPECT_EQ(fit.phi, plain.phi);
+  EXPECT_EQ(fit.line_seconds, plain.line_seconds);
+  EXPECT_EQ(fit.page_seconds, plain.page_seconds);
+  ASSERT_EQ(fit.rows.size(), plain.rows.size());
+  EXPECT_EQ(fit.rows[2].knots, plain.rows[2].knots);
+  ASSERT_EQ(fit.rows[2].aligned.size(), 2U);
+  EXPECT_EQ(fit.rows[2].aligned[0].stride, 1024);
+  Machine fitted = m;
+  fitted.pack.regimes = {fit};
+  EXPECT_NEAR(internal::piece_cost(fitted.pack, {16, 4096}, 1e6, fitted).seconds(), 1e-6, 1e-15);
+}
+
+// ---- measuring -----------------------------------------------------------------------------------------------------
+
+TEST(RoundsTest, EveryJobHasItsTurnInEveryRound) {
+  internal::Rounds rounds;
+  std::vector<int> order;
+  const auto job = [&order](int number) {
+    return [&order, number] {
+      if (order.empty() || order.back() != number) order.push_back(number);
+    };
+  };
+  EXPECT_EQ(rounds.add(job(0)), 0U);
+  EXPECT_EQ(rounds.add(job(1)), 1U);
+  std::vector<std::string> steps;
+  ASSERT_THAT(rounds.run({1e6, 3}, [&](const std::string& step) { steps.push_back(step); }), IsOk());
+  EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 0, 1, 0, 1));
+  EXPECT_EQ(rounds.rounds(), 3U);
+  EXPECT_EQ(steps.size(), 3U);
+  EXPECT_GT(rounds.seconds(0), 0);
+  EXPECT_TRUE(rounds.noise(1).has_value());
+}
+
+TEST(RoundsTest, OneRoundSaysNothingAboutNoise) {
+  internal::Rounds rounds;
+  rounds.add([] {});
+  ASSERT_THAT(rounds.run({1e6, 1}, {}), IsOk());
+  EXPECT_EQ(rounds.noise(0), std::nullopt);
+}
+
+TEST(RoundsTest, TheLimitEndsRoundsButNotTheFirst) {
+  internal::Rounds rounds;
+  rounds.add([] {});
+  EXPECT_THAT(rounds.run({0, 9}, {}), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("only 0 of 1 points")));
+  EXPECT_EQ(rounds.rounds(), 0U);
+  internal::Rounds endless;
+  endless.add([] {});
+  ASSERT_THAT(endless.run({0.2, 1 << 30}, {}), IsOk());
+  EXPECT_LT(endless.rounds(), std::size_t{1} << 30);
+}
+
+TEST(CalibrateTest, ALimitTooShortIsAnError) {
+  EXPECT_THAT(calibrate({.quick = true, .limit_seconds = 0, .progress = {}}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("calibrate: only 0 of ")));
+  EXPECT_THAT(validate(machine(), {.quick = true, .limit_seconds = 0, .progress = {}}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("validate: only 0 of ")));
 }
 
 TEST(CalibrateTest, QuickCalibrationIsUsable) {
@@ -389,6 +488,46 @@ TEST(PredictTest, BlockToCyclicPacksAndReceivesInPlace) {
     slowest = std::max(slowest, rank.seconds());
   }
   EXPECT_EQ(prediction->seconds, slowest);
+}
+
+// Ranks that predict together, each its own part, get what one alone gets for all of them.
+TEST(PredictTest, OneRankIsPredictedAsAmongAll) {
+  const std::pair<std::string, std::string> cases[] = {
+      {vector_of(4096, "BLOCK", 4), vector_of(4096, "CYCLIC", 4)},
+      {vector_of(5000, "CYCLIC(3)", 5), vector_of(5000, "CYCLIC(7)", 3)},
+      {"hpf(shape=[60,90], elem=8, dist=(CYCLIC(4),CYCLIC(6)), grid=[2,3])",
+       "hpf(shape=[60,90], elem=8, dist=(BLOCK,CYCLIC(5)), grid=[3,2])"}};
+  for (const auto& [from, to] : cases) {
+    for (const Offset ranks : {2, 4, 7}) {  // fewer than elements and more
+      Options options;
+      options.ranks = ranks;
+      options.phases = Phases::kOne;
+      const auto all = predict_redistribution(machine(), partition(from), partition(to), options);
+      ASSERT_THAT(all, IsOk());
+      for (Offset rank = 0; rank < ranks; ++rank) {
+        const auto one = predict_rank(machine(), partition(from), partition(to), rank, options);
+        ASSERT_THAT(one, IsOk());
+        const RankPrediction& expected = all->phases[0].ranks[static_cast<std::size_t>(rank)];
+        EXPECT_EQ(one->rank, rank);
+        EXPECT_DOUBLE_EQ(one->seconds(), expected.seconds()) << from << " -> " << to << " rank " << rank;
+        EXPECT_DOUBLE_EQ(one->pack_seconds, expected.pack_seconds);
+        EXPECT_DOUBLE_EQ(one->unpack_seconds, expected.unpack_seconds);
+        EXPECT_EQ(one->bytes_sent, expected.bytes_sent);
+        EXPECT_EQ(one->receives_in_place, expected.receives_in_place);
+      }
+    }
+  }
+}
+
+TEST(PredictCopyTest, ACopyModelReplacesPackingAndUnpacking) {
+  Machine m = machine();
+  const layout::Mapping local = mapping(vector_of(6000, "CYCLIC(3)", 4), 0, vector_of(6000, "CYCLIC(5)", 4), 0);
+  const CopyFeatures features = features_of(local, Path::kCopy, m);
+  const double made_up = predict_copy(m, features).seconds;
+  m.copy.regimes = {regime(16e3, 1000)};
+  EXPECT_GT(predict_copy(m, features).seconds, 10 * made_up);
+  const CopyFeatures packing = features_of(local, Path::kPack, m);
+  EXPECT_DOUBLE_EQ(predict_copy(m, packing).seconds, predict_copy(machine(), packing).seconds);
 }
 
 TEST(PredictTest, WithoutNetworkMessagesAreUnknown) {

@@ -50,7 +50,7 @@ void add_start(CopyPrediction& sum, double seconds) {
   sum.turn_seconds += seconds;
 }
 
-// Array to array: the lines and pages of both sides, the moves themselves once.
+// Array to array, if that was not measured: the lines and pages of both sides, the moves themselves once.
 PieceCost cost_of_both(PieceCost source, const PieceCost& target) {
   if (target.copy > source.copy) source.copy = target.copy;
   const double factor =
@@ -77,10 +77,16 @@ CopyPrediction predict_copy(const Machine& machine, const CopyFeatures& features
     const auto unpacking = [&] {
       return cost_on(machine.unpack, family, family.target_stride, features, around, machine);
     };
+    // Measured with one stride on both sides: half of it is that of the source, half that of the target.
+    const auto copying = [&] {
+      if (machine.copy.regimes.empty()) return cost_of_both(packing(), unpacking());
+      return internal::blend(cost_on(machine.copy, family, family.source_stride, features, around, machine),
+                             cost_on(machine.copy, family, family.target_stride, features, around, machine), 0.5);
+    };
     switch (features.path) {
       case Path::kPack: add(sum, packing(), family.pieces); break;
       case Path::kUnpack: add(sum, unpacking(), family.pieces); break;
-      case Path::kCopy: add(sum, cost_of_both(packing(), unpacking()), family.pieces); break;
+      case Path::kCopy: add(sum, copying(), family.pieces); break;
     }
     add_start(sum, family.turns * (features.path == Path::kPack ? machine.pack : machine.unpack).turn_seconds);
   }
@@ -107,8 +113,9 @@ struct Pair {
   std::optional<CopyFeatures> copy;  // of local pairs
 };
 
+// All of them, or those of one rank.
 Result<std::vector<Pair>> find_pairs(const Machine& machine, const Partition& from, const Partition& to, Offset ranks,
-                                     Offset bytes) {
+                                     Offset bytes, std::optional<Offset> only = {}) {
   std::vector<Element> targets;
   for (Offset j = 0; j < to.element_count(); ++j) {
     WEIR_TRY(targets.emplace_back(), to.element(j));
@@ -119,6 +126,7 @@ Result<std::vector<Pair>> find_pairs(const Machine& machine, const Partition& fr
   for (Offset i = 0; i < from.element_count(); ++i) {
     WEIR_TRY(const Element source, from.element(i));
     for (Offset j = 0; j < to.element_count(); ++j) {
+      if (only && i % ranks != *only && j % ranks != *only) continue;
       WEIR_TRY(const Mapping mapping, layout::intersect(source, targets[static_cast<std::size_t>(j)], window));
       if (mapping.is_empty()) continue;
       const transfer::Packing packing = transfer::Packing::create(mapping, transfer::End::kA);
@@ -186,25 +194,33 @@ void finish_rank(const Machine& machine, Local local, RankPrediction& rank) {
   rank.message_seconds = messages * machine.network->latency_seconds + bytes / machine.network->bytes_per_second;
 }
 
-Result<PhasePrediction> predict_phase(const Machine& machine, const Partition& from, const Partition& to, Offset ranks,
-                                      Offset bytes, Local local) {
-  PhasePrediction phase{layout::print(from), layout::print(to), true, {}, 0, 0};
-  WEIR_TRY(const std::vector<Pair> pairs, find_pairs(machine, from, to, ranks, bytes));
+// What each rank spends on these pairs.
+std::vector<RankPrediction> spend(const Machine& machine, const std::vector<Pair>& pairs, Offset ranks, Local local) {
   const std::vector<Touched> touched = touched_by_ranks(pairs, ranks);
-  phase.ranks.resize(static_cast<std::size_t>(ranks));
+  std::vector<RankPrediction> spent(static_cast<std::size_t>(ranks));
   for (const Pair& pair : pairs) {
     const auto sender = static_cast<std::size_t>(pair.from_rank);
     const auto receiver = static_cast<std::size_t>(pair.to_rank);
     if (sender == receiver) {
-      add_local(machine, pair, touched[sender], phase.ranks[sender]);
+      add_local(machine, pair, touched[sender], spent[sender]);
     } else {
-      add_send(machine, pair, touched[sender].packing, phase.ranks[sender]);
-      add_receive(machine, pair, touched[receiver].unpacking, phase.ranks[receiver]);
+      add_send(machine, pair, touched[sender].packing, spent[sender]);
+      add_receive(machine, pair, touched[receiver].unpacking, spent[receiver]);
     }
   }
+  for (std::size_t i = 0; i < spent.size(); ++i) {
+    spent[i].rank = static_cast<Offset>(i);
+    finish_rank(machine, local, spent[i]);
+  }
+  return spent;
+}
+
+Result<PhasePrediction> predict_phase(const Machine& machine, const Partition& from, const Partition& to, Offset ranks,
+                                      Offset bytes, Local local) {
+  PhasePrediction phase{layout::print(from), layout::print(to), true, {}, 0, 0};
+  WEIR_TRY(const std::vector<Pair> pairs, find_pairs(machine, from, to, ranks, bytes));
+  phase.ranks = spend(machine, pairs, ranks, local);
   for (std::size_t i = 0; i < phase.ranks.size(); ++i) {
-    phase.ranks[i].rank = static_cast<Offset>(i);
-    finish_rank(machine, local, phase.ranks[i]);
     if (phase.ranks[i].seconds() > phase.ranks[phase.critical].seconds()) phase.critical = i;
   }
   const RankPrediction& critical = phase.ranks[phase.critical];
@@ -252,6 +268,10 @@ Status check(const Machine& machine, const Partition& from, const Partition& to,
         fmt::format("predict: the layouts start at different bytes, disp={} and disp={}", from.disp(), to.disp()));
   }
   if (options.ranks < 0 || options.bytes < 0) return invalid_argument("predict: ranks and bytes must not be negative");
+  return Status::ok();
+}
+
+Status check_pairs(const Partition& from, const Partition& to) {
   if (from.element_count() > kMostPairs / std::max<Offset>(1, to.element_count())) {
     return too_complex(fmt::format("predict: {} times {} elements are more than {} pairs to look at",
                                    from.element_count(), to.element_count(), kMostPairs));
@@ -312,9 +332,18 @@ Result<Partition> with_elem(const Partition& partition, Offset elem) {
   return Partition::create(std::move(description), {.disp = partition.disp(), .period = 0});
 }
 
+Result<RankPrediction> predict_rank(const Machine& machine, const Partition& from, const Partition& to, Offset rank,
+                                    const Options& options) {
+  WEIR_RETURN_IF_ERROR(check(machine, from, to, options));
+  WEIR_TRY(const Offset bytes, bytes_of(from, to, options.bytes));
+  WEIR_TRY(const std::vector<Pair> pairs, find_pairs(machine, from, to, options.ranks, bytes, rank));
+  return spend(machine, pairs, options.ranks, options.local)[static_cast<std::size_t>(rank)];
+}
+
 Result<Prediction> predict_redistribution(const Machine& machine, const Partition& from, const Partition& to,
                                           const Options& options) {
   WEIR_RETURN_IF_ERROR(check(machine, from, to, options));
+  WEIR_RETURN_IF_ERROR(check_pairs(from, to));
   WEIR_TRY(const Offset bytes, bytes_of(from, to, options.bytes));
   const Offset ranks = options.ranks > 0 ? options.ranks : std::max(from.element_count(), to.element_count());
   if (ranks > kMostPairs) return too_complex(fmt::format("predict: {} ranks are more than {}", ranks, kMostPairs));

@@ -21,16 +21,18 @@ using layout::Partition;
 constexpr std::size_t kArrayBytes = std::size_t{1} << 28;
 constexpr std::size_t kMessageBytes = std::size_t{1} << 28;
 constexpr Offset kElem = 8;
+constexpr char kAgainPack[] = "again, pack";
+constexpr char kAgainUnpack[] = "again, unpack";
 
 class Validator {
  public:
-  Validator(const Machine& machine, const Arena& array, const Arena& message, internal::Timing timing)
-      : machine_(machine), array_(array), message_(message), timing_(timing) {}
+  Validator(const Machine& machine, const Arena& array, const Arena& message)
+      : machine_(machine), array_(array), message_(message) {}
 
   /// Pieces of `length` bytes, `stride` apart, in as many sweeps as visit the whole array; all of it touches `working_set` bytes.
-  Status strided(Path path, Offset length, Offset stride, double working_set) {
-    const internal::Sweeps sweeps = internal::sweeps_over(length, stride, working_set, machine_.line_bytes);
-    if (sweeps.pieces < 64 || sweeps.array_bytes(stride) > static_cast<Offset>(kArrayBytes)) return Status::ok();
+  Status strided(const std::string& group, Path path, Offset length, Offset stride, double working_set) {
+    const internal::Sweeps sweeps = internal::sweeps_over(path, length, stride, working_set, machine_.line_bytes);
+    if (sweeps.pieces < 64 || sweeps.array_bytes() > static_cast<Offset>(kArrayBytes)) return Status::ok();
     WEIR_TRY(const Element element, Element::create({{0, length - 1, 0, 1, {}}}, {.disp = 0, .period = stride}));
     WEIR_TRY(const Element bytes, Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
     const layout::Window once{.file = {0, stride * sweeps.pieces}, .a = {}, .b = {}};
@@ -38,18 +40,21 @@ class Validator {
     const bool packs = path == Path::kPack;
     WEIR_TRY(const Mapping mapping,
              packs ? layout::intersect(bytes, element, once) : layout::intersect(element, bytes, once));
-    WEIR_TRY(const transfer::Plan plan, packs ? transfer::Plan::gather(element) : transfer::Plan::scatter(element));
+    WEIR_TRY(transfer::Plan plan, internal::plan_of(path, sweeps));
     const CopyPrediction predicted =
         predict_copy(machine_, features_of(mapping, path, machine_),
                      {working_set, static_cast<double>(sweeps.step) / static_cast<double>(length)});
-    const double seconds =
-        internal::measure([&] { internal::run_sweeps(plan, path, length, sweeps, array_, message_); }, timing_);
     const auto count = static_cast<double>(sweeps.count);
-    points.push_back(
-        {packs ? "strided pack" : "strided unpack",
-         fmt::format("n={} stride={} working set={}K", length, stride, static_cast<Offset>(working_set / 1024)), path,
-         static_cast<double>(sweeps.message_bytes(length)), static_cast<double>(length), seconds,
-         count * predicted.seconds, count * predicted.formula_seconds});
+    add({group,
+         fmt::format("n={} stride={} working set={}K", length, stride, static_cast<Offset>(working_set / 1024)),
+         path,
+         static_cast<double>(sweeps.message_bytes()),
+         static_cast<double>(length),
+         0,
+         count * predicted.seconds,
+         count * predicted.formula_seconds,
+         {}},
+        [this, path, sweeps, plan = std::move(plan)] { internal::run_sweeps(plan, path, sweeps, array_, message_); });
     return Status::ok();
   }
 
@@ -74,9 +79,16 @@ class Validator {
     if (messages.empty()) return Status::ok();
     CopyPrediction predicted;
     for (const CopyFeatures& feature : features) predicted += predict_copy(machine_, feature, {2 * bytes});
-    const double seconds = internal::measure([&] { run(messages, path); }, timing_);
-    points.push_back({group, fmt::format("{} -> {}", from_text, to_text), path, bytes, bytes / pieces, seconds,
-                      predicted.seconds, predicted.formula_seconds});
+    add({group,
+         fmt::format("{} -> {}", from_text, to_text),
+         path,
+         bytes,
+         bytes / pieces,
+         0,
+         predicted.seconds,
+         predicted.formula_seconds,
+         {}},
+        [this, path, messages = std::move(messages)] { run(messages, path); });
     return Status::ok();
   }
 
@@ -86,22 +98,39 @@ class Validator {
     WEIR_TRY(const Partition to, layout::parse(to_text));
     WEIR_TRY(const Mapping mapping, mapping_of(from, 0, to, 0));
     if (mapping.is_empty()) return Status::ok();
-    WEIR_TRY(const transfer::Plan plan, transfer::Plan::copy(mapping));
+    WEIR_TRY(transfer::Plan plan, transfer::Plan::copy(mapping));
     const CopyFeatures features = features_of(mapping, Path::kCopy, machine_);
     const CopyPrediction predicted = predict_copy(machine_, features);
-    const double seconds = internal::measure(
-        [&] {
+    add({"local copy",
+         fmt::format("{} -> {}", from_text, to_text),
+         Path::kCopy,
+         features.bytes,
+         features.mean_length,
+         0,
+         predicted.seconds,
+         predicted.formula_seconds,
+         {}},
+        [this, plan = std::move(plan)] {
           plan.run({array_.data(), 0}, {message_.data(), 0}, {0, static_cast<Offset>(kArrayBytes)});
-        },
-        timing_);
-    points.push_back({"local copy", fmt::format("{} -> {}", from_text, to_text), Path::kCopy, features.bytes,
-                      features.mean_length, seconds, predicted.seconds, predicted.formula_seconds});
+        });
     return Status::ok();
   }
 
-  std::vector<Point> points;
+  Result<std::vector<Point>> measure(const ValidateOptions& options) {
+    WEIR_RETURN_IF_ERROR(rounds_.run({options.limit_seconds, options.quick ? 2 : 9}, options.progress));
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      points_[i].measured_seconds = rounds_.seconds(i);
+      points_[i].noise = rounds_.noise(i);
+    }
+    return std::move(points_);
+  }
 
  private:
+  void add(Point point, std::function<void()> job) {
+    rounds_.add(std::move(job));
+    points_.push_back(std::move(point));
+  }
+
   static Result<Mapping> mapping_of(const Partition& from, Offset i, const Partition& to, Offset j) {
     WEIR_TRY(const Element a, from.element(i));
     WEIR_TRY(const Element b, to.element(j));
@@ -136,27 +165,46 @@ class Validator {
   const Machine& machine_;
   const Arena& array_;
   const Arena& message_;
-  internal::Timing timing_;
+  internal::Rounds rounds_;
+  std::vector<Point> points_;  // the i-th is the i-th job
 };
 
 // Not those of calibration: lengths and strides in between, and other working sets.
 Status run_strided(Validator& validator, const Machine& machine, bool quick) {
   const std::vector<Offset> lengths =
-      quick ? std::vector<Offset>{8, 20, 128}
-            : std::vector<Offset>{2, 5, 8, 10, 16, 20, 28, 32, 40, 64, 80, 192, 200, 448, 768, 900, 1600, 4096, 20000};
+      quick ? std::vector<Offset>{8, 20, 128} : std::vector<Offset>{2,  5,  8,   10,  16,  18,  28,  32,   44,   56,
+                                                                    64, 72, 192, 220, 448, 768, 900, 1600, 4096, 20000};
   const std::vector<double> ratios = quick ? std::vector<double>{3} : std::vector<double>{1.75, 3, 6, 12, 40, 130, 512};
   const auto first = static_cast<double>(machine.caches.front().bytes);
   const auto last = std::min(static_cast<double>(machine.caches.back().bytes), 64e6);
   const std::vector<double> sets = quick ? std::vector<double>{first * 4}
                                          : std::vector<double>{first * 0.4, first * 4, last / 24, last / 5, 2.5 * last};
   for (const Path path : {Path::kPack, Path::kUnpack}) {
+    const char* group = path == Path::kPack ? "strided pack" : "strided unpack";
     for (const double set : sets) {
       for (const Offset length : lengths) {
         for (const double ratio : ratios) {
           const auto stride = static_cast<Offset>(ratio * static_cast<double>(length));
           if (length > 1024 && ratio > 4) continue;
-          WEIR_RETURN_IF_ERROR(validator.strided(path, length, std::max(stride, length + 1), set));
+          WEIR_RETURN_IF_ERROR(validator.strided(group, path, length, std::max(stride, length + 1), set));
         }
+      }
+    }
+  }
+  return Status::ok();
+}
+
+// Some points that calibration measured: what differs there is the machine, since then.
+Status run_again(Validator& validator, const Machine& machine) {
+  constexpr std::size_t kEvery = 3;
+  for (const Path path : {Path::kPack, Path::kUnpack}) {
+    for (const Regime& regime : (path == Path::kPack ? machine.pack : machine.unpack).regimes) {
+      for (std::size_t i = 0; i < regime.rows.size(); i += kEvery) {
+        const CorrectionRow& row = regime.rows[i];
+        if (row.knots.empty()) continue;
+        const auto stride = static_cast<Offset>(row.knots[i / kEvery % row.knots.size()].stride);
+        WEIR_RETURN_IF_ERROR(validator.strided(path == Path::kPack ? kAgainPack : kAgainUnpack, path, row.length,
+                                               stride, regime.working_set));
       }
     }
   }
@@ -218,12 +266,20 @@ double r_squared(const std::vector<double>& measured, const std::vector<double>&
   return variance > 0 ? 1 - residual / variance : residual == 0 ? 1 : 0;
 }
 
+// The smallest value that at least 90 % do not exceed.
+double percentile_90(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[(values.size() * 9 + 9) / 10 - 1];
+}
+
 std::vector<double> logarithms(std::vector<double> values) {
   for (double& value : values) value = std::log(value);
   return values;
 }
 
 }  // namespace
+
+bool is_repeated(const Point& point) { return point.group == kAgainPack || point.group == kAgainUnpack; }
 
 Accuracy accuracy_of(std::span<const Point> points, bool formula_only) {
   Accuracy accuracy;
@@ -237,12 +293,15 @@ Accuracy accuracy_of(std::span<const Point> points, bool formula_only) {
     predicted.push_back((formula_only ? point.formula_seconds : point.predicted_seconds) / point.bytes);
     errors.push_back(std::abs(predicted.back() - measured.back()) / measured.back());
   }
-  std::sort(errors.begin(), errors.end());
+  std::vector<double> noises;
+  for (const Point& point : points) {
+    if (point.noise) noises.push_back(*point.noise);
+  }
+  if (noises.size() == points.size()) accuracy.p90_noise = percentile_90(std::move(noises));
   accuracy.r_squared = r_squared(measured, predicted);
   accuracy.log_r_squared = r_squared(logarithms(measured), logarithms(predicted));
-  accuracy.max_error = errors.back();
-  // The smallest error that at least 90 % of the points do not exceed.
-  accuracy.p90_error = errors[(errors.size() * 9 + 9) / 10 - 1];
+  accuracy.max_error = *std::max_element(errors.begin(), errors.end());
+  accuracy.p90_error = percentile_90(std::move(errors));
   return accuracy;
 }
 
@@ -252,27 +311,24 @@ Result<std::vector<Point>> validate(const Machine& machine, const ValidateOption
   }
   WEIR_TRY(const Arena array, Arena::create(kArrayBytes));
   WEIR_TRY(const Arena message, Arena::create(kMessageBytes));
-  Validator validator(machine, array, message, options.quick ? internal::Timing{0.002, 3} : internal::Timing{0.008, 5});
-  const auto tell = [&options](const std::string& what) {
-    if (options.progress) options.progress(what);
-  };
-  tell("strided copies");
+  Validator validator(machine, array, message);
   WEIR_RETURN_IF_ERROR(run_strided(validator, machine, options.quick));
+  WEIR_RETURN_IF_ERROR(run_again(validator, machine));
   const std::vector<Offset> sizes =
       options.quick ? std::vector<Offset>{1 << 16} : std::vector<Offset>{96 << 10, 1 << 20, 6 << 20, 40 << 20};
   const std::vector<Offset> ranks = options.quick ? std::vector<Offset>{4} : std::vector<Offset>{2, 4, 7, 16, 48};
   const std::vector<Offset> widths = options.quick ? std::vector<Offset>{1} : std::vector<Offset>{1, 2, 5, 16, 50};
   for (const Offset size : sizes) {
     for (const Offset peers : ranks) {
-      tell(fmt::format("redistributions of {} KiB per rank, {} ranks", size >> 10, peers));
       for (const Offset width : widths) WEIR_RETURN_IF_ERROR(run_vectors(validator, size, peers, width));
     }
   }
-  tell("two-dimensional redistributions");
   for (const Offset edge : options.quick ? std::vector<Offset>{320} : std::vector<Offset>{320, 960, 1920, 3840}) {
     WEIR_RETURN_IF_ERROR(run_matrices(validator, edge));
   }
-  return std::move(validator.points);
+  Result<std::vector<Point>> points = validator.measure(options);
+  if (!points.is_ok()) return Status{points.status().code(), fmt::format("validate: {}", points.status().message())};
+  return points;
 }
 
 }  // namespace weir::model

@@ -17,6 +17,8 @@ struct Point {
   double measured_seconds = 0;
   double predicted_seconds = 0;
   double formula_seconds = 0;  ///< Predicted without the table of corrections.
+  std::optional<double> noise =
+      {};  ///< Relative difference between two measurements of this point, each from half of the rounds.
 };
 
 /// How good predictions are, in seconds per byte.
@@ -26,17 +28,22 @@ struct Accuracy {
   double log_r_squared = 0;  ///< The same of the logarithms: small values count as much as large ones.
   double max_error = 0;      ///< |predicted - measured| / measured
   double p90_error = 0;
+  std::optional<double> p90_noise;  ///< 90th percentile of Point::noise: no error can be told from less than that.
 };
+
+/// Calibration has measured this point, too.  Its error is what the machine has changed since then, not the model's.
+bool is_repeated(const Point& point);
 
 Accuracy accuracy_of(std::span<const Point> points, bool formula_only = false);
 
 struct ValidateOptions {
   bool quick = false;
+  double limit_seconds = 60;  ///< As in CalibrateOptions.
   std::function<void(const std::string&)> progress;
 };
 
-/// Measures copies that calibration did not and predicts them.
-/// \error kIoError if there is no memory for it.
+/// Measures copies that calibration did not, and some that it did, and predicts them.
+/// \error as calibrate()
 Result<std::vector<Point>> validate(const Machine& machine, const ValidateOptions& options = {});
 
 /// Predicted against measured seconds per byte, both axes logarithmic.

@@ -1,15 +1,17 @@
 // Redistribution against what a program would do otherwise, in one run:
 //
-//   mpirun -n 2 redist_bench_openmpi [--mb 64] [--repeats 9] [--json]
+//   mpirun -n 2 redist_bench_openmpi [--mb 64] [--repeats 9] [--case 2-D] [--json | --explain]
 //
 //   weir        Redistribution::execute
 //   alltoallw   MPI_Alltoallw with one derived type per peer, nested vectors made from the same families, committed beforehand
 //   darray      the same with MPI_Type_create_darray, where a darray of the local array describes what a peer gets
 //   bound       memcpy of what leaves into a buffer, one contiguous message per peer, memcpy of what came into place, memcpy of what
 //               stays: what a perfect pack, message and unpack would take one after the other
+//   memory      memcpy from source to target on all ranks at once: every byte read once and written once, none sent; only
+//               stores that bypass the caches can beat that
 //
 // Contenders take turns; the time of one turn is that of the slowest rank.  A ratio is rival / weir of the same turn: above 1, weir
-// is faster.  Shown are the median and, in brackets, the quartiles.
+// is faster.  Shown are the median and, in brackets, the quartiles.  --explain adds the plan of rank 0 and what the model predicts.
 
 #include <algorithm>
 #include <cstdio>
@@ -32,7 +34,9 @@ namespace {
 struct Settings {
   Offset bytes_per_rank = Offset{64} << 20;
   int repeats = 9;
+  std::string cases;  // those whose name contains this
   bool json = false;
+  bool explain = false;
 };
 
 int world_rank() {
@@ -262,6 +266,7 @@ void print_rows(const Case& item, const std::vector<Contender>& contenders, Offs
 }
 
 void measure(const Case& item, const Settings& settings) {
+  if (item.name.find(settings.cases) == std::string::npos) return;
   Redistribution redistribution = take(Redistribution::create(MPI_COMM_WORLD, item.from, item.to));
   const Report& report = redistribution.report();
   Memory memory(report.source_bytes, report.target_bytes);
@@ -295,10 +300,13 @@ void measure(const Case& item, const Settings& settings) {
   }
   contenders.push_back({"bound", [&] { bound.run(memory); }, {}});
   contenders.back().turn();
+  const std::size_t moved = std::min(memory.source.size(), memory.target.size());
+  contenders.push_back({"memory", [&] { std::memcpy(memory.scratch.data(), memory.source.data(), moved); }, {}});
   for (int repeat = 0; repeat < settings.repeats; ++repeat) {
     for (Contender& contender : contenders) contender.seconds.push_back(seconds_of(contender.turn));
   }
   print_rows(item, contenders, report.source_bytes, settings.json);
+  if (settings.explain && world_rank() == 0) std::printf("\n%s\n", redistribution.explain().c_str());
 }
 
 layout::Partition parsed(const std::string& text) { return take(layout::parse(text)); }
@@ -348,16 +356,22 @@ Settings parse_arguments(int argc, char** argv) {
     const double value = i + 1 < argc ? std::atof(argv[i + 1]) : 0;
     if (argument == "--json") {
       settings.json = true;
+    } else if (argument == "--explain") {
+      settings.explain = true;
     } else if (argument == "--mb" && value > 0 && value <= 1024) {
       settings.bytes_per_rank = static_cast<Offset>(value * 1048576.0);
       ++i;
     } else if (argument == "--repeats" && value >= 1) {
       settings.repeats = static_cast<int>(value);
       ++i;
+    } else if (argument == "--case" && i + 1 < argc) {
+      settings.cases = argv[++i];
     } else {
-      require(false, "usage: redist_bench [--mb MEGABYTES_PER_RANK] [--repeats N] [--json]");
+      require(false,
+              "usage: redist_bench [--mb MEGABYTES_PER_RANK] [--repeats N] [--case PART_OF_NAME] [--json | --explain]");
     }
   }
+  require(!settings.json || !settings.explain, "--explain is for people: not with --json");
   return settings;
 }
 

@@ -22,15 +22,20 @@
 #include <mpi.h>
 
 #include <weir/layout/partition.h>
+#include <weir/model/model.h>
 #include <weir/redist/arrays.h>
 #include <weir/redist/report.h>
 
 namespace weir::redist {
 
+/// Straight from source to target, or through model::layout_between(): block-cyclic with blocks of the least common multiple.  Two
+/// phases move everything twice, but in longer pieces and to fewer peers.
+using model::Phases;
+
 /// The same on all ranks.
 struct Options {
-  /// Most bytes of buffers on a rank; 0: as many as are fastest (4 MiB per message to or from a peer, never more than its bytes).  Transfers
-  /// that do not fit take several rounds.
+  /// Most bytes of buffers on a rank, memory between two phases among them; 0: as many as are fastest (512 KiB to a
+  /// peer on the same host, 4 MiB per message to or from others, never more than its bytes but for a few pages).  Transfers that do not fit take several rounds.
   Offset max_buffer_bytes = 0;
   /// Every execution compares the number of arrays and errors between ranks, in one small reduction.  Without it, a rank that calls
   /// with other arguments than the rest lets them hang.  create() always compares.
@@ -39,6 +44,12 @@ struct Options {
   bool relabel = false;
   /// Up to so many ranks, create() collects who sends what to whom, for the report.  `relabel` collects it always.
   int survey_ranks = 256;
+  /// kAuto: what the model of rank 0's machine predicts to be faster; one phase if there is none ('weir model calibrate' makes it).
+  /// The variable WEIR_REDIST_PHASES (auto, one, two) in the environment of rank 0 overrides this.
+  Phases phases = Phases::kAuto;
+  /// Ranks on the same host exchange through slots in shared memory instead of messages, where there is any.  With the variable
+  /// WEIR_REDIST_SHARED=0 in its environment, a rank keeps to messages.
+  bool share_memory = true;
 };
 
 namespace internal {
@@ -71,7 +82,7 @@ class Redistribution {
   /// Collective over `comm`, which may be freed afterwards.  Every rank returns ok, or every rank an error that names the ranks and
   /// what is wrong.  `from` must be a layout; elements of `to` may overlap and leave gaps.
   /// \error kInvalidArgument if ranks pass different arguments, displacements or periods differ, or there are more elements
-  /// than ranks; kTooComplex as layout::intersect(); kIoError if MPI or memory fails.
+  /// than ranks, or two phases are asked for and cannot be; kTooComplex as layout::intersect(); kIoError if MPI or memory fails.
   static Result<Redistribution> create(MPI_Comm comm, const layout::Partition& from, const layout::Partition& to,
                                        const Options& options = {});
 

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
+
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +16,7 @@
 #include <weir/layout/array_order.h>
 #include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
+#include <weir/model/model.h>
 #include <weir/redist/internal/comm.h>
 
 namespace weir::redist {
@@ -72,6 +77,38 @@ class CaseBudget {
   MPI_Comm comm_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+// A variable of this process for as long as this lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() {
+    if (old_) {
+      ::setenv(name_, old_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+// What the machine was calibrated to must not decide what is tested.
+class NoModel : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    ::setenv("WEIR_MODEL", "/nonexistent/model.toml", 1);
+    ::unsetenv("WEIR_REDIST_PHASES");
+  }
+};
+[[maybe_unused]] const auto* const kNoModel = ::testing::AddGlobalTestEnvironment(new NoModel);
 
 // The byte at file offset x of the array with this number.
 std::byte content(Offset x, std::size_t array) {
@@ -172,7 +209,8 @@ bool try_out(MPI_Comm comm, const Partition& from, const Partition& to, const Tr
     }
   }
   if (trial.options.max_buffer_bytes > 0) {
-    EXPECT_LE(redistribution->report().buffer_bytes, trial.options.max_buffer_bytes);
+    const Report& report = redistribution->report();
+    EXPECT_LE(report.buffer_bytes + report.between_bytes, trial.options.max_buffer_bytes);
   }
   return holds_everywhere(!::testing::Test::HasFailure(), comm);
 }
@@ -280,6 +318,41 @@ TEST(RedistributionTest, RandomLayouts) {
   }
 }
 
+// Block-cyclic in every dimension, with a layout between that is neither of the two.
+std::optional<Pair> random_pair_with_layout_between(Random& random, Offset ranks) {
+  const auto rank = static_cast<std::size_t>(random.between(1, 3));
+  layout::Hpf from{{}, random.between(1, 9), {}, random_grid(random, rank, ranks), layout::ArrayOrder::kC};
+  if (random.chance(30)) from.order = layout::ArrayOrder::kFortran;
+  layout::Hpf to = from;
+  for (std::size_t d = 0; d < rank; ++d) {
+    from.shape.push_back(random.between(1, rank == 1 ? 200 : rank == 2 ? 30 : 12));
+    for (layout::Hpf* side : {&from, &to}) {
+      side->dist.push_back({layout::Dist::Kind::kCyclic, random.between(1, 6)});
+    }
+  }
+  to.shape = from.shape;
+  Pair pair{Partition::create(from).value(), Partition::create(to).value()};
+  if (!model::layout_between(pair.from, pair.to)) return std::nullopt;
+  return pair;
+}
+
+TEST(RedistributionTest, RandomLayoutsInTwoPhases) {
+  if (world_size() == 1) GTEST_SKIP() << "one process needs no layout between";
+  const CaseBudget budget(200, MPI_COMM_WORLD);
+  Random random(layout::oracle::base_seed() * 104729);  // the same on all ranks
+  for (std::uint64_t i = 0; budget.allows(i); ++i) {
+    std::optional<Pair> pair;
+    while (!pair) pair = random_pair_with_layout_between(random, world_size());
+    Trial trial = random_trial(random);
+    trial.options.phases = Phases::kTwo;
+    // The memory between phases has to fit, whole: at most 12^3 entries of 9 bytes.
+    if (trial.options.max_buffer_bytes > 0) trial.options.max_buffer_bytes += 20000;
+    SCOPED_TRACE(::testing::Message() << "case " << i << " of WEIR_TEST_SEED=" << layout::oracle::base_seed() << ": "
+                                      << print(pair->from) << " to " << print(pair->to));
+    if (!try_out(MPI_COMM_WORLD, pair->from, pair->to, trial)) return;
+  }
+}
+
 TEST(RedistributionTest, RandomLayoutsOnPartsOfTheWorld) {
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, world_rank() % 2, -world_rank(), &half);  // backwards, too
@@ -297,17 +370,44 @@ std::string one_dimension(const std::string& dist, int processes, Offset element
   return concat("hpf(shape=[", elements, "], elem=8, dist=(", dist, "), grid=[", processes, "])");
 }
 
-TEST(RedistributionTest, ClassicCases) {
-  const int p = world_size();
-  const struct {
-    const char* from;
-    const char* to;
-  } cases[] = {{"BLOCK", "CYCLIC"},         {"CYCLIC", "BLOCK"},        {"CYCLIC(12)", "CYCLIC(3)"},
-               {"CYCLIC(3)", "CYCLIC(12)"}, {"CYCLIC(5)", "CYCLIC(7)"}, {"BLOCK", "BLOCK"}};
-  for (const auto& item : cases) {
-    if (!try_out(one_dimension(item.from, p, 5003), one_dimension(item.to, p, 5003))) return;
+// The cases that redistribution is known for.  One phase, and two wherever there is a layout between, must give the same bytes: those
+// that the oracle lists.  5003 is a prime: last blocks are short.
+class ClassicCaseTest : public ::testing::Test {
+ protected:
+  enum class Between { kExists, kNone };
+
+  static void check(const std::string& from_dist, const std::string& to_dist, Between between) {
+    constexpr Offset kElements = 5003;
+    const std::string from = one_dimension(from_dist, world_size(), kElements);
+    const std::string to = one_dimension(to_dist, world_size(), kElements);
+    for (const How how : {How::kExecute, How::kStartTest}) {
+      if (!try_out(from, to, {.options = {.phases = Phases::kOne}, .how = how})) return;
+      if (!try_out(from, to,
+                   {.options = {.max_buffer_bytes = 3000, .phases = Phases::kOne}, .arrays = 3, .how = how})) {
+        return;
+      }
+    }
+    const bool has_between = model::layout_between(parsed(from), parsed(to)).has_value();
+    EXPECT_EQ(has_between, between == Between::kExists && world_size() > 1);
+    if (!has_between) return;
+    for (const How how : {How::kExecute, How::kStartWait, How::kStartTest}) {
+      if (!try_out(from, to, {.options = {.phases = Phases::kTwo}, .how = how, .repeats = 2})) return;
+      if (!try_out(from, to, {.options = {.phases = Phases::kTwo}, .arrays = 4, .how = how})) return;
+      if (!try_out(from, to,
+                   {.options = {.max_buffer_bytes = 60000, .phases = Phases::kTwo}, .arrays = 4, .how = how})) {
+        return;
+      }
+    }
   }
-}
+};
+
+TEST_F(ClassicCaseTest, BlockToCyclic) { check("BLOCK", "CYCLIC", Between::kNone); }
+TEST_F(ClassicCaseTest, CyclicToBlock) { check("CYCLIC", "BLOCK", Between::kNone); }
+TEST_F(ClassicCaseTest, CyclicOfMultipleToCyclic) { check("CYCLIC(12)", "CYCLIC(3)", Between::kNone); }
+TEST_F(ClassicCaseTest, CyclicToCyclicOfMultiple) { check("CYCLIC(3)", "CYCLIC(12)", Between::kNone); }
+TEST_F(ClassicCaseTest, CyclicToCyclic) { check("CYCLIC(5)", "CYCLIC(7)", Between::kExists); }
+TEST_F(ClassicCaseTest, CyclicToCyclicWithCommonDivisor) { check("CYCLIC(12)", "CYCLIC(18)", Between::kExists); }
+TEST_F(ClassicCaseTest, BlockToBlock) { check("BLOCK", "BLOCK", Between::kNone); }
 
 TEST(RedistributionTest, OtherNumbersOfProcessesOnEachSide) {
   for (int from = 1; from <= world_size(); ++from) {
@@ -478,6 +578,161 @@ TEST(RedistributionTest, ReportSaysWhoSendsWhatToWhom) {
   ASSERT_EQ(report.flows->size(), static_cast<std::size_t>(p * p));
   EXPECT_EQ(report.flows->back(), (Flow{p - 1, p - 1, 32}));
   EXPECT_THAT(redistribution->explain(), HasSubstr(concat("rank ", world_rank(), " of ", p)));
+}
+
+TEST(PhasesTest, ReportTellsOfBothPhases) {
+  const int p = world_size();
+  if (p == 1) GTEST_SKIP() << "one process needs no layout between";
+  const Partition from = parsed(one_dimension("CYCLIC(2)", p, 60 * p));
+  const Partition to = parsed(one_dimension("CYCLIC(3)", p, 60 * p));
+  auto redistribution = Redistribution::create(MPI_COMM_WORLD, from, to, {.phases = Phases::kTwo});
+  if (!holds_everywhere(redistribution.is_ok())) FAIL() << redistribution.status().message();
+  const Report& report = redistribution->report();
+  EXPECT_EQ(report.between, print(parsed(one_dimension("CYCLIC(6)", p, 60 * p))));
+  EXPECT_EQ(report.between_bytes, 60 * 8 / 64 * 64 + 64);
+  for (const int phase : {1, 2}) {
+    Offset bytes = 0;
+    for (const Flow& flow : *report.flows) bytes += flow.phase == phase ? flow.bytes : 0;
+    EXPECT_EQ(bytes, 60 * p * 8) << phase;
+    Offset received = 0;
+    for (const Transfer& receive : report.receives) received += receive.phase == phase ? receive.bytes : 0;
+    Offset expected = 0;
+    for (const Flow& flow : *report.flows) {
+      if (flow.phase == phase && flow.to == world_rank() && flow.from != flow.to) expected += flow.bytes;
+    }
+    EXPECT_EQ(received, expected) << phase;
+  }
+  EXPECT_THAT(report.prediction.why, HasSubstr("two phases, as Options::phases says"));
+  EXPECT_FALSE(report.last);
+  Memory memory(listed(from, world_rank()), listed(to, world_rank()), 0);
+  EXPECT_THAT(redistribution->execute(std::vector{memory.arrays()}), IsOk());
+  ASSERT_TRUE(report.last);
+  EXPECT_EQ(report.last->arrays, 1);
+  EXPECT_EQ(report.last->phase_seconds.size(), 2u);
+  const std::string text = redistribution->explain();
+  EXPECT_THAT(text, HasSubstr("all ranks in phase 2: "));
+  EXPECT_THAT(text, HasSubstr("measured on this rank"));
+  EXPECT_THAT(text, HasSubstr("WEIR_REDIST_PHASES=auto|one|two"));
+}
+
+TEST(PhasesTest, WithoutCalibrationOnePhaseAndTheReasonIsTold) {
+  const Partition from = parsed(one_dimension("CYCLIC(2)", world_size(), 600));
+  const Partition to = parsed(one_dimension("CYCLIC(3)", world_size(), 600));
+  auto redistribution = Redistribution::create(MPI_COMM_WORLD, from, to);
+  if (!holds_everywhere(redistribution.is_ok())) FAIL();
+  EXPECT_TRUE(redistribution->report().between.empty());
+  EXPECT_TRUE(redistribution->report().prediction.phases.empty());
+  if (world_size() == 1) return;
+  EXPECT_THAT(redistribution->explain(), HasSubstr("one phase: no calibration: run weir model calibrate"));
+}
+
+// Messages so slow that their number alone counts.
+model::Machine machine_with_slow_messages() {
+  model::Machine machine;
+  machine.description = "made up";
+  machine.caches = {{32 << 10, 8}, {512 << 10, 8}, {8 << 20, 16}};
+  machine.pack.regimes = {{1e6, {1e-9, 1, 1e-10}, 0, 0, {}}};
+  machine.unpack = machine.pack;
+  machine.network = model::Network{1, 1e9};
+  return machine;
+}
+
+// A model that only rank 0 can read; the other ranks have none.
+class ModelOfRank0 {
+ public:
+  explicit ModelOfRank0(const model::Machine& machine)
+      : path_(concat(::testing::TempDir(), "weir_phases_", ::getpid())) {
+    if (world_rank() != 0) return;
+    EXPECT_THAT(model::save(machine, path_), IsOk());
+    variable_.emplace("WEIR_MODEL", path_);
+  }
+  ~ModelOfRank0() {
+    if (world_rank() == 0) std::remove(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+  std::optional<Variable> variable_;
+};
+
+// On a grid of p by p, blocks of (2,4) to (4,2): rows and columns change at once, or in one phase each.
+std::string square_layout(const char* dist) {
+  const int edge = world_size() >= 4 ? 2 : 1;
+  return concat("hpf(shape=[", 16 * edge, ',', 16 * edge, "], elem=8, dist=", dist, ", grid=[", edge, ',', edge, "])");
+}
+
+TEST(PhasesTest, TheModelOfRank0DecidesForAll) {
+  if (world_size() < 4) GTEST_SKIP() << "needs a grid of 2 by 2";
+  const std::string from = square_layout("(CYCLIC(2),CYCLIC(4))");
+  const std::string to = square_layout("(CYCLIC(4),CYCLIC(2))");
+  const ModelOfRank0 model(machine_with_slow_messages());
+  auto redistribution = Redistribution::create(MPI_COMM_WORLD, parsed(from), parsed(to));
+  if (!holds_everywhere(redistribution.is_ok())) FAIL() << redistribution.status().message();
+  // Three messages of a second each, or one and one.
+  const Prediction& prediction = redistribution->report().prediction;
+  EXPECT_FALSE(redistribution->report().between.empty());
+  ASSERT_EQ(prediction.phases.size(), 2u);
+  ASSERT_EQ(prediction.alternative.size(), 1u);
+  EXPECT_NEAR(prediction.phases[0].messages + prediction.phases[1].messages, 2, 0.01);
+  EXPECT_NEAR(prediction.alternative[0].messages, 3, 0.01);
+  EXPECT_THAT(redistribution->explain(), HasSubstr("two phases, predicted to be faster"));
+  EXPECT_TRUE(try_out(from, to));
+  EXPECT_TRUE(try_out(from, to, {.arrays = 3, .how = How::kStartTest}));
+
+  const auto phases_with = [&](const Options& options) {
+    auto other = Redistribution::create(MPI_COMM_WORLD, parsed(from), parsed(to), options);
+    return !holds_everywhere(other.is_ok()) ? 0 : other->report().between.empty() ? 1 : 2;
+  };
+  EXPECT_EQ(phases_with({.phases = Phases::kOne}), 1);
+  // 16 * 16 * 8 bytes between the phases: not if that takes more than half of what is allowed, unless asked for.
+  EXPECT_EQ(phases_with({.max_buffer_bytes = 3000}), 1);
+  EXPECT_EQ(phases_with({.max_buffer_bytes = 5000}), 2);
+  EXPECT_EQ(phases_with({.max_buffer_bytes = 3000, .phases = Phases::kTwo}), 2);
+  EXPECT_EQ(phases_with({.max_buffer_bytes = 2000, .phases = Phases::kTwo}), 0);
+}
+
+TEST(PhasesTest, WithoutKnowledgeOfMessagesOnePhase) {
+  if (world_size() < 4) GTEST_SKIP() << "needs a grid of 2 by 2";
+  model::Machine machine = machine_with_slow_messages();
+  machine.network.reset();
+  const ModelOfRank0 model(machine);
+  auto redistribution = Redistribution::create(MPI_COMM_WORLD, parsed(square_layout("(CYCLIC(2),CYCLIC(4))")),
+                                               parsed(square_layout("(CYCLIC(4),CYCLIC(2))")));
+  if (!holds_everywhere(redistribution.is_ok())) FAIL();
+  EXPECT_TRUE(redistribution->report().between.empty());
+  EXPECT_GT(redistribution->report().prediction.phases.front().pack, 0);
+  EXPECT_THAT(redistribution->explain(), HasSubstr("--mpi-probe"));
+}
+
+TEST(PhasesTest, TheVariableOfRank0Overrides) {
+  const Partition from = parsed(one_dimension("CYCLIC(2)", world_size(), 600));
+  const Partition to = parsed(one_dimension("CYCLIC(3)", world_size(), 600));
+  {
+    const Variable variable("WEIR_REDIST_PHASES", world_rank() == 0 ? "two" : "nonsense");
+    auto forced = Redistribution::create(MPI_COMM_WORLD, from, to, {.phases = Phases::kOne});
+    if (!holds_everywhere(forced.is_ok())) FAIL();
+    EXPECT_EQ(forced->report().between.empty(), world_size() == 1);
+    // For all redistributions of a program, also those that have nothing between.
+    auto simple = Redistribution::create(MPI_COMM_WORLD, from, from);
+    EXPECT_THAT(simple, IsOk());
+  }
+  const Variable variable("WEIR_REDIST_PHASES", world_rank() == 0 ? "2" : "two");
+  EXPECT_THAT(
+      Redistribution::create(MPI_COMM_WORLD, from, to).status(),
+      StatusIs(ErrorCode::kInvalidArgument, HasSubstr("WEIR_REDIST_PHASES is '2': set it to auto, one or two")));
+}
+
+TEST(PhasesTest, TwoPhasesThatCannotBeAreAnError) {
+  const Partition block = parsed(one_dimension("BLOCK", world_size(), 600));
+  const Partition cyclic = parsed(one_dimension("CYCLIC", world_size(), 600));
+  EXPECT_THAT(Redistribution::create(MPI_COMM_WORLD, block, cyclic, {.phases = Phases::kTwo}).status(),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("no block-cyclic layout between")));
+}
+
+TEST(PhasesTest, RelabellingGoesWithTwoPhases) {
+  if (world_size() == 1) GTEST_SKIP() << "one process needs no layout between";
+  EXPECT_TRUE(try_out(one_dimension("CYCLIC(4)", world_size(), 1003), one_dimension("CYCLIC(6)", world_size(), 1003),
+                      {.options = {.relabel = true, .phases = Phases::kTwo}, .arrays = 2}));
 }
 
 TEST(RedistributionErrorTest, OneRankWithAnotherLayoutIsNamedEverywhere) {

@@ -28,23 +28,31 @@ struct Set {
   const char* name;
   Kernel (*kernel)(Offset) noexcept;
   TileKernel (*tile)(Offset) noexcept;
+  TileKernel (*row)(Offset) noexcept;
   Kernel (*bypass)(Offset, const Step&) noexcept;
+  PieceKernel piece;
+  ListKernel list;
+  IndexKernels (*index)(Offset) noexcept;
 };
 
 std::vector<Set> sets() {
-  std::vector<Set> all{{"chosen", choose_kernel, choose_tile_kernel, choose_bypass_kernel},
-                       {"baseline", baseline::kernel_for, baseline::tile_kernel_for, baseline::bypass_kernel_for}};
+  std::vector<Set> all{
+      {"chosen", choose_kernel, choose_tile_kernel, choose_row_kernel, choose_bypass_kernel, choose_piece_kernel(),
+       choose_list_kernel(), choose_index_kernels},
+      {"baseline", baseline::kernel_for, baseline::tile_kernel_for, baseline::row_kernel_for,
+       baseline::bypass_kernel_for, baseline::copy_piece, baseline::copy_list, baseline::index_kernels_for}};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2"))
-    all.push_back({"avx2", avx2::kernel_for, avx2::tile_kernel_for, avx2::bypass_kernel_for});
+    all.push_back({"avx2", avx2::kernel_for, avx2::tile_kernel_for, avx2::row_kernel_for, avx2::bypass_kernel_for,
+                   avx2::copy_piece, avx2::copy_list, avx2::index_kernels_for});
 #endif
   return all;
 }
 
 std::vector<Offset> lengths() {
   std::vector<Offset> all;
-  for (Offset length = 1; length <= 200; ++length) all.push_back(length);
-  for (const Offset length : {255, 256, 1000, 1024, 1025, 4096, 5000}) all.push_back(length);
+  for (Offset length = 1; length <= 420; ++length) all.push_back(length);  // every tail of every loop
+  for (const Offset length : {1000, 1024, 1025, 4096, 5000, 32767, 32768, 32769}) all.push_back(length);
   return all;
 }
 
@@ -120,6 +128,128 @@ TEST(KernelTest, EveryLengthAndCountMovesJustItsBlocks) {
       }
     }
   }
+}
+
+TEST(KernelTest, BlocksFarApart) {
+  Random random(layout::oracle::base_seed() + 6);
+  for (const Offset length : {1, 2, 4, 8, 16}) {
+    for (Offset count = 0; count <= 20; ++count) {
+      for (const Step& step : {Step{count, 4096, length}, Step{count, length, 513}, Step{count, 700, 4096}}) {
+        for (const Set& set : sets()) {
+          Field field(random, length, kOnce, step);
+          set.kernel(length)(field.source(), field.target(), length, step);
+          ASSERT_NO_FATAL_FAILURE(field.expect_right(set.name));
+        }
+      }
+    }
+  }
+}
+
+TEST(KernelTest, RowsInsideTwoLoops) {
+  Random random(layout::oracle::base_seed() + 7);
+  for (const Offset length : lengths()) {
+    for (const Set& set : sets()) {
+      const TileKernel kernel = set.row(length);
+      ASSERT_EQ(kernel != nullptr, length > 64 && length <= 32768) << length;
+      if (kernel == nullptr) continue;
+      const Step inner = random_step(random, random.between(0, 4), length);
+      const Step outer{random.between(0, 3), inner.count * inner.source + random.between(0, 99),
+                       inner.count * inner.target + random.between(0, 99)};
+      Field field(random, length, outer, inner);
+      kernel(field.source(), field.target(), length, outer, inner);
+      ASSERT_NO_FATAL_FAILURE(field.expect_right(set.name));
+    }
+  }
+}
+
+TEST(KernelTest, PiecesOfEveryLength) {
+  Random random(layout::oracle::base_seed() + 8);
+  for (const Offset length : lengths()) {
+    for (const Set& set : sets()) {
+      Field field(random, length, kOnce, kOnce);
+      set.piece(field.source(), field.target(), length);
+      ASSERT_NO_FATAL_FAILURE(field.expect_right(set.name));
+    }
+  }
+}
+
+// Pieces of all lengths in shuffled order on both sides, before and after the first, for several turns.
+TEST(ListKernelTest, MovesJustItsPieces) {
+  Random random(layout::oracle::base_seed() + 9);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<ListPiece> pieces(index(random.between(1, 30)));
+    for (ListPiece& piece : pieces) {
+      piece.length = static_cast<std::uint32_t>(random.chance(80) ? random.between(1, 300) : random.between(1, 3000));
+    }
+    const auto place = [&](std::int32_t ListPiece::*side) {
+      random.shuffle(pieces);
+      std::int32_t at = 0;
+      for (ListPiece& piece : pieces) {
+        at += static_cast<std::int32_t>(random.between(0, 20));
+        piece.*side = at;
+        at += static_cast<std::int32_t>(piece.length);
+      }
+      return Offset{at};
+    };
+    const Offset source_extent = place(&ListPiece::source);
+    const Offset target_extent = place(&ListPiece::target);
+    const Step step{random.between(0, 3), source_extent + random.between(0, 9), target_extent + random.between(0, 9)};
+    const ListPiece origin = pieces[0];
+    for (ListPiece& piece : pieces) {
+      piece.source -= origin.source;
+      piece.target -= origin.target;
+    }
+    for (const Set& set : sets()) {
+      const Bytes source = noise(random, span_of(step, source_extent, step.source));
+      Bytes target = noise(random, 64 + span_of(step, target_extent, step.target) + 64);
+      Bytes expected = target;
+      const std::byte* from = source.data() + origin.source;
+      for (Offset i = 0; i < step.count; ++i) {
+        for (const ListPiece& piece : pieces) {
+          std::memcpy(expected.data() + 64 + origin.target + i * step.target + piece.target,
+                      from + i * step.source + piece.source, piece.length);
+        }
+      }
+      set.list(from, target.data() + 64 + origin.target, pieces.data(), pieces.size(), step);
+      ASSERT_TRUE(target == expected) << set.name << ", round " << round;
+    }
+  }
+}
+
+TEST(IndexKernelTest, GatherAndScatterEveryCount) {
+  Random random(layout::oracle::base_seed() + 10);
+  for (const Offset length : {1, 2, 4, 8, 16, 32, 64}) {
+    for (Offset count = 0; count <= 40; ++count) {
+      std::vector<std::int32_t> places;
+      Offset at = 0;
+      for (Offset i = 0; i < count; ++i, at += length) {
+        at += random.between(0, 9);
+        places.push_back(static_cast<std::int32_t>(at));
+      }
+      random.shuffle(places);
+      for (const Set& set : sets()) {
+        const IndexKernels kernels = set.index(length);
+        ASSERT_NE(kernels.gather, nullptr);
+        for (const bool is_gather : {true, false}) {
+          const Offset skew = random.between(0, 63);
+          const Bytes source = noise(random, skew + (is_gather ? at : count * length));
+          Bytes target = noise(random, 64 + (is_gather ? count * length : at) + 64);
+          Bytes expected = target;
+          for (Offset i = 0; i < count; ++i) {
+            const Offset there = places[index(i)];
+            const Offset here = i * length;
+            std::memcpy(expected.data() + 64 + (is_gather ? here : there),
+                        source.data() + skew + (is_gather ? there : here), index(length));
+          }
+          (is_gather ? kernels.gather : kernels.scatter)(source.data() + skew, target.data() + 64, places.data(),
+                                                         places.size());
+          ASSERT_TRUE(target == expected)
+              << set.name << (is_gather ? ", gather " : ", scatter ") << count << " blocks of " << length;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(choose_index_kernels(3).gather, nullptr);
 }
 
 // Packing and unpacking at the strides that kernels know by heart, and counts beyond any unrolling.

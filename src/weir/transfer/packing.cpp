@@ -129,49 +129,6 @@ class Arranger {
   Offset next_ = 0;
 };
 
-// Between memory and message fewer loops are needed than between a and b: one of the steps is often that of the message.
-void melt(Program::Input& input) {
-  auto& loops = input.loops;
-  for (std::size_t i = loops.size(); i-- > 0;) {
-    if (loops[i].count == 1) loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  for (std::size_t i = loops.size(); i-- > 1;) {
-    const Step& inner = loops[i];
-    Step& outer = loops[i - 1];
-    if (outer.source != inner.source * inner.count || outer.target != inner.target * inner.count) continue;
-    outer = {outer.count * inner.count, inner.source, inner.target};
-    loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  while (!loops.empty() && loops.back().source == input.length && loops.back().target == input.length) {
-    input.length *= loops.back().count;
-    loops.pop_back();
-  }
-}
-
-bool same_loops(const Program::Input& x, const Program::Input& y) {
-  return std::equal(x.loops.begin(), x.loops.end(), y.loops.begin(), y.loops.end(), [](const Step& s, const Step& t) {
-    return s.count == t.count && s.source == t.source && s.target == t.target;
-  });
-}
-
-// Neighbours that go on where the one before ends, at every turn, become one.
-std::vector<Program::Input> join(std::vector<Program::Input> inputs, Offset Program::Input::*message) {
-  std::sort(inputs.begin(), inputs.end(),
-            [message](const Program::Input& x, const Program::Input& y) { return x.*message < y.*message; });
-  std::vector<Program::Input> out;
-  for (Program::Input& input : inputs) {
-    const bool goes_on = !out.empty() && out.back().source + out.back().length == input.source &&
-                         out.back().target + out.back().length == input.target && same_loops(out.back(), input);
-    if (goes_on) {
-      out.back().length += input.length;
-    } else {
-      out.push_back(std::move(input));
-    }
-  }
-  for (Program::Input& input : out) melt(input);
-  return out;
-}
-
 std::vector<Program::Input> inputs_of(const std::vector<Placed>& placed, End end) {
   std::vector<Program::Input> inputs;
   for (const Placed& item : placed) {
@@ -184,20 +141,9 @@ std::vector<Program::Input> inputs_of(const std::vector<Placed>& placed, End end
       input.loops.push_back(end == End::kA ? Step{loop.count, loop.a, item.steps[i]}
                                            : Step{loop.count, item.steps[i], loop.b});
     }
-    melt(input);
     inputs.push_back(std::move(input));
   }
-  return join(std::move(inputs), end == End::kA ? &Program::Input::target : &Program::Input::source);
-}
-
-Offset count_pieces(const std::vector<Program::Input>& inputs) {
-  Offset pieces = 0;
-  for (const Program::Input& input : inputs) {
-    Offset number = 1;
-    for (const Step& loop : input.loops) number *= loop.count;
-    pieces += number;
-  }
-  return pieces;
+  return inputs;
 }
 
 // The end whose memory is the message, from `direct` on.
@@ -207,12 +153,9 @@ std::vector<Program::Input> direct_input(Offset direct, End end, Offset bytes) {
 
 std::shared_ptr<const Program> compile(std::vector<Program::Input> inputs, const std::vector<Band>& bands, End end,
                                        Offset bytes) {
-  const Offset pieces = count_pieces(inputs);
   const Hull hull = hull_of(bands, end == End::kA ? Order::kA : Order::kB);
   auto program = std::make_shared<Program>(std::move(inputs), end == End::kA ? Key::kTarget : Key::kSource);
   program->bytes = bytes;
-  program->pieces = pieces;
-  program->is_contiguous = pieces <= 1;
   program->working_set = hull.to - hull.from + bytes;
   return program;
 }

@@ -63,49 +63,20 @@ Offset hull(const Mapping& mapping, Offset Run::*start, Offset Loop::*step) {
   return mapping.is_empty() ? 0 : to - from;
 }
 
-void append_pieces(const Band& band, std::size_t depth, const layout::Piece& at, std::vector<Band>& out) {
-  if (depth == band.loops.size()) return out.push_back({at, {}});
-  layout::Piece piece = at;
-  for (Offset i = 0; i < band.loops[depth].count; ++i) {
-    append_pieces(band, depth + 1, piece, out);
-    layout::move(piece, band.loops[depth], 1);
-  }
-}
-
-// A window cuts families into heads, bodies and tails that may go on in each other at single turns only.  Where there are few
-// pieces, they are joined one by one.
-std::vector<Band> condense(std::vector<Band> bands) {
-  constexpr Offset kFewPieces = 256;
-  if (bands.size() < 2 || count_pieces(bands) > kFewPieces) return bands;
-  std::vector<Band> pieces;
-  for (const Band& band : bands) append_pieces(band, 0, band.piece, pieces);
-  std::sort(pieces.begin(), pieces.end(), [](const Band& x, const Band& y) { return x.piece.a < y.piece.a; });
-  std::size_t last = 0;
-  for (std::size_t i = 1; i < pieces.size(); ++i) {
-    if (layout::continues(pieces[last].piece, pieces[i].piece, Order::kA)) {
-      pieces[last].piece.length += pieces[i].piece.length;
-    } else {
-      pieces[++last] = pieces[i];
-    }
-  }
-  pieces.resize(last + 1);
-  return pieces.size() < bands.size() ? pieces : bands;
-}
-
 std::shared_ptr<const Program> compile(const Mapping& mapping, Direction direction) {
-  const std::vector<Band> bands = mapping.is_periodic() ? layout::endless_bands_of(mapping, Order::kA)
-                                                        : condense(layout::bands_of(mapping, Order::kA));
+  const std::vector<Band> bands =
+      mapping.is_periodic() ? layout::endless_bands_of(mapping, Order::kA) : layout::bands_of(mapping, Order::kA);
   auto program = std::make_shared<Program>(inputs_of(bands, direction),
                                            direction == Direction::kAToB ? Key::kSource : Key::kTarget);
   program->bytes = mapping.bytes();
   const Offset a_hull = hull(mapping, &Run::a, &Loop::a);
   const Offset b_hull = hull(mapping, &Run::b, &Loop::b);
-  program->working_set = a_hull + b_hull;
-  program->is_contiguous = bands.empty() || (bands.size() == 1 && bands.front().loops.empty());
-  program->pieces = program->is_contiguous
-                        ? static_cast<Offset>(bands.size())
-                        : count_pieces(mapping.is_periodic() ? layout::bands_of(mapping, Order::kA) : bands);
-  const Offset lines = program->bytes + program->pieces * 64;  // at most: a line more for each piece
+  program->working_set = a_hull + std::min(b_hull, std::numeric_limits<Offset>::max() - a_hull);
+  if (mapping.is_periodic() && !program->is_contiguous())
+    program->pieces = count_pieces(layout::bands_of(mapping, Order::kA));
+  constexpr Offset kLine = 64;
+  const Offset ends = std::min(program->pieces, kMaxBytes / kLine / 4) * kLine;  // at most a line more for each piece
+  const Offset lines = std::min(program->bytes, kMaxBytes / 4) + ends;
   program->footprint = std::min(lines, a_hull) + std::min(lines, b_hull);
   return program;
 }
@@ -121,8 +92,6 @@ Offset cache_bytes() {
 
 // True if the bytes do not fit the caches anyway, so that writing around them pays.
 bool overflows_cache(const Program& program, Offset length) {
-  constexpr Offset kLeastLength = Offset{1} << 20;
-  if (length < kLeastLength) return false;
   static const Offset limit = cache_bytes() / 2;
   const double share = static_cast<double>(length) / static_cast<double>(std::max<Offset>(program.bytes, 1));
   return share * static_cast<double>(program.footprint) >= static_cast<double>(limit);
@@ -140,14 +109,14 @@ std::jthread start(const Work& work) {
 }
 
 // Apart from run(), whose entry must stay short: a small plan takes some ten nanoseconds.
-[[gnu::noinline]] void run_split(const Program& program, const Source& source, const Target& target, Range range,
-                                 bool bypass, int parts) {
+[[gnu::noinline]] void run_split(const Program& program, internal::Address source, internal::Address target,
+                                 Range range, bool bypass, int parts) {
   const Offset share = ((range.to - range.from) / parts + 63) / 64 * 64 + 64;
   std::vector<std::jthread> threads;
   threads.reserve(static_cast<std::size_t>(parts));
   for (Offset at = range.from; at < range.to; at += share) {
     const Range part{at, std::min(range.to, at + share)};
-    threads.push_back(start([&program, &source, &target, part, bypass] { program.run(source, target, part, bypass); }));
+    threads.push_back(start([&program, source, target, part, bypass] { program.run(source, target, part, bypass); }));
   }
 }
 
@@ -167,17 +136,24 @@ Result<Plan> Plan::scatter(const layout::Element& element, const layout::Budget&
 
 Result<Plan> Plan::copy(const Mapping& a_to_b) { return Plan(compile(a_to_b, Direction::kAToB)); }
 
-void Plan::run(Source source, Target target, Range range, const RunOptions& options) const {
+Plan::Plan(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+  if (!program_->is_contiguous()) return;
+  const internal::Block& block = program_->first();
+  const Offset key = program_->key() == Key::kSource ? block.source : block.target;
+  straight_ = {key, key + block.length, block.source - key, block.target - key, internal::choose_piece_kernel()};
+}
+
+void Plan::run_program(Address source, Address target, Range range, const RunOptions& options) const {
   if (range.from >= range.to) return;
-  const bool bypass = options.bypass_cache.value_or(overflows_cache(*program_, range.to - range.from));
+  const Offset length = range.to - range.from;
+  const bool bypass = options.bypass_cache.value_or(length >= kLeastBypass && overflows_cache(*program_, length));
   if (options.threads > 1) return run_split(*program_, source, target, range, bypass, options.threads);
-  if (program_->is_contiguous && !bypass) return program_->run_contiguous(source, target, range);
   program_->run(source, target, range, bypass);
 }
 
 Offset Plan::bytes() const noexcept { return program_->bytes; }
 Offset Plan::pieces() const noexcept { return program_->pieces; }
-bool Plan::is_contiguous() const noexcept { return program_->is_contiguous; }
+bool Plan::is_contiguous() const noexcept { return program_->is_contiguous(); }
 Offset Plan::working_set() const noexcept { return program_->working_set; }
 std::size_t Plan::nest_count() const noexcept { return program_->nest_count(); }
 

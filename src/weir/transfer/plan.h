@@ -12,6 +12,8 @@
 // A plan of a periodic element or mapping goes on for ever.
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include <weir/layout/mapping.h>
@@ -22,7 +24,9 @@ using layout::Range;
 
 namespace internal {
 class Program;
-}
+/// Where the byte with offset 0 of an address space would be: a number, since nothing need be there.
+using Address = std::uintptr_t;
+}  // namespace internal
 
 /// Memory that is read: `data` points at the byte with offset `origin` of the source's address space.
 struct Source {
@@ -53,7 +57,17 @@ class Plan {
 
   /// Moves all bytes whose key offset lies in `range`.  No allocation with one thread.
   /// \pre Source and target memory hold every byte of the range and do not overlap.
-  void run(Source source, Target target, Range range, const RunOptions& options = {}) const;
+  void run(Source source, Target target, Range range, const RunOptions& options = {}) const {
+    // Here, since a short copy takes no longer than a call.
+    const Offset length = range.to - range.from;
+    const Address from = reinterpret_cast<Address>(source.data) - static_cast<Address>(source.origin);
+    const Address to = reinterpret_cast<Address>(target.data) - static_cast<Address>(target.origin);
+    const bool is_copy = range.from >= straight_.from && range.to <= straight_.to && length < kLeastBypass &&
+                         options.threads <= 1 && !options.bypass_cache.value_or(false);
+    if (!is_copy) return run_program(from, to, range, options);
+    if (length > 0)
+      copy_straight(from + static_cast<Address>(range.from), to + static_cast<Address>(range.from), length);
+  }
 
   /// Bytes per period, or in all if the plan is finite.
   [[nodiscard]] Offset bytes() const noexcept;
@@ -68,8 +82,34 @@ class Plan {
 
  private:
   friend struct Packing;  // compiles plans between an element and a message
-  explicit Plan(std::shared_ptr<const internal::Program> program) : program_(std::move(program)) {}
+  using Address = internal::Address;
+
+  static constexpr Offset kLeastBypass = Offset{1}
+                                         << 20;  ///< Shorter ranges go through the caches unless asked otherwise.
+
+  static constexpr Offset kLeastOwn = Offset{1} << 12;  ///< From here on our own loop is faster than memcpy.
+
+  /// Keys of a contiguous plan, and what leads from them to either side.  Empty for other plans.
+  struct Straight {
+    Offset from = 0;
+    Offset to = 0;
+    Offset to_source = 0;
+    Offset to_target = 0;
+    void (*copy)(const std::byte* source, std::byte* target, Offset length) = nullptr;
+  };
+
+  explicit Plan(std::shared_ptr<const internal::Program> program);
+  void run_program(Address source, Address target, Range range, const RunOptions& options) const;
+
+  void copy_straight(Address source, Address target, Offset length) const {
+    auto* from = reinterpret_cast<const std::byte*>(source + static_cast<Address>(straight_.to_source));
+    auto* to = reinterpret_cast<std::byte*>(target + static_cast<Address>(straight_.to_target));
+    if (length >= kLeastOwn) return straight_.copy(from, to, length);
+    std::memcpy(to, from, static_cast<std::size_t>(length));
+  }
+
   std::shared_ptr<const internal::Program> program_;
+  Straight straight_;
 };
 
 }  // namespace weir::transfer

@@ -1,4 +1,4 @@
-// weir bench copy, pack, redist, scalapack
+// weir bench copy, pack, paths, redist, scalapack
 //
 // Benchmarks are programs of their own, since those against an MPI library are tied to it: this command finds the one asked for
 // beside the `weir` program (or in ../libexec/weir), starts it, under the MPI's launcher where it needs one, and becomes it.
@@ -26,7 +26,10 @@ struct Bench {
 constexpr Bench kBenches[] = {
     {"copy", "transfer_bench", false, false, "Gather, scatter and copy plans against memcpy and hand-written loops"},
     {"pack", "mpi_pack_bench", true, true, "Gather plans against MPI_Pack"},
+    {"paths", "model_bench", false, false, "Packet strides, and local copies direct against packed"},
     {"redist", "redist_bench", true, true, "Redistribution of arrays against MPI_Alltoallw with darray types"},
+    {"view", "view_bench", false, false, "Views against memcpy, list I/O, data sieving and two-phase I/O"},
+    {"matrix", "matrix_bench", false, false, "Phases of writing a matrix: layouts of columns, squares and rows"},
     {"scalapack", "scalapack_bench", false, true, "The drop-in for p?gemr2d against ScaLAPACK's own (Open MPI)"},
 };
 
@@ -96,7 +99,7 @@ void add_bench(CLI::App& app, Selection& selection) {
           ->capture_default_str();
     }
     command->allow_extras();
-    command->footer("Other arguments go to the benchmark: --quick for a short run, --json for programs.");
+    command->footer("Other arguments go to the benchmark; a wrong one makes it say what it takes.");
     command->callback([&selection, command, options, &one] {
       options->rest = command->remaining();
       selection.action = [options, &one](Console& console) { return run_bench(one, *options, console); };

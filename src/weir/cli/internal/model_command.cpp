@@ -27,6 +27,7 @@ struct CalibrateOptions {
   std::string output;
   std::string mpi;
   std::string mpi_probe;
+  double limit_seconds = 45;
   bool quick = false;
   bool json = false;
 };
@@ -47,6 +48,7 @@ struct PredictOptions {
 struct ValidateOptions {
   std::string file;
   std::string svg;
+  double limit_seconds = 60;
   bool quick = false;
   bool points = false;
   bool json = false;
@@ -105,6 +107,7 @@ void write_machine(const model::Machine& machine, const std::string& path, std::
   out << machine.description << '\n';
   write_regimes("pack", machine.pack, out);
   write_regimes("unpack", machine.unpack, out);
+  write_regimes("copy", machine.copy, out);
   if (machine.network) {
     out << fmt::format("\nmessages: {} + bytes / {:.3f} GB/s\n", seconds_text(machine.network->latency_seconds),
                        machine.network->bytes_per_second / 1e9);
@@ -118,8 +121,8 @@ void write_machine_json(const model::Machine& machine, const std::string& path, 
   std::string text;
   JsonWriter json(text);
   json.begin_object().field("file", std::string_view(path)).field("machine", std::string_view(machine.description));
-  for (const auto* copy : {&machine.pack, &machine.unpack}) {
-    json.key(copy == &machine.pack ? "pack" : "unpack").begin_array();
+  for (const auto* copy : {&machine.pack, &machine.unpack, &machine.copy}) {
+    json.key(copy == &machine.pack ? "pack" : copy == &machine.unpack ? "unpack" : "copy").begin_array();
     for (const model::Regime& regime : copy->regimes) {
       json.begin_object().field("working_set", regime.working_set).field("a", regime.phi.a).field("b", regime.phi.b);
       json.field("c", regime.phi.c)
@@ -139,6 +142,7 @@ Result<int> calibrate(const CalibrateOptions& options, Console& console) {
   WEIR_TRY(const std::optional<model::Network> network, network_of(options));
   model::CalibrateOptions how;
   how.quick = options.quick;
+  how.limit_seconds = options.limit_seconds;
   if (console.terminal.is_terminal) how.progress = [&](const std::string& step) { console.err << step << '\n'; };
   WEIR_TRY(model::Machine machine, model::calibrate(how));
   machine.network = network;
@@ -303,9 +307,12 @@ std::vector<std::pair<std::string, Points>> rows_of(const Points& points) {
       row->second.push_back(point);
     }
   }
-  rows.emplace_back("all packing", select(points, [](const model::Point& p) { return p.path == model::Path::kPack; }));
-  rows.emplace_back("all unpacking",
-                    select(points, [](const model::Point& p) { return p.path == model::Path::kUnpack; }));
+  rows.emplace_back("all packing", select(points, [](const model::Point& p) {
+                      return p.path == model::Path::kPack && !model::is_repeated(p);
+                    }));
+  rows.emplace_back("all unpacking", select(points, [](const model::Point& p) {
+                      return p.path == model::Path::kUnpack && !model::is_repeated(p);
+                    }));
   return rows;
 }
 
@@ -317,18 +324,23 @@ std::string accuracy_text(const model::Accuracy& accuracy) {
 
 void write_table(const Points& points, std::ostream& out) {
   constexpr double kSteep = 128;
-  out << fmt::format("{:<16}| {:^32} | {:^32} | {:^17}\n", "", "pieces of up to 128 bytes", "all pieces",
-                     "formula alone");
-  out << fmt::format("{:<16}| {:>6} {:>7} {:>8} {:>8} | {:>6} {:>7} {:>8} {:>8} | {:>8} {:>8}\n", "", "points", "R^2",
-                     "max %", "90th %", "points", "R^2", "max %", "90th %", "R^2", "90th %");
+  out << fmt::format("{:<16}| {:^32} | {:^32} | {:^8} | {:^17}\n", "", "pieces of up to 128 bytes", "all pieces",
+                     "noise", "formula alone");
+  out << fmt::format("{:<16}| {:>6} {:>7} {:>8} {:>8} | {:>6} {:>7} {:>8} {:>8} | {:>8} | {:>8} {:>8}\n", "", "points",
+                     "R^2", "max %", "90th %", "points", "R^2", "max %", "90th %", "90th %", "R^2", "90th %");
   for (const auto& [name, row] : rows_of(points)) {
     const Points steep = select(row, [](const model::Point& p) { return p.mean_length <= kSteep; });
     const model::Accuracy formula = model::accuracy_of(row, true);
-    out << fmt::format("{:<16}| {} | {} | {:>8.3f} {:>8.1f}\n", name, accuracy_text(model::accuracy_of(steep)),
-                       accuracy_text(model::accuracy_of(row)), formula.r_squared, 100 * formula.p90_error);
+    const model::Accuracy accuracy = model::accuracy_of(row);
+    out << fmt::format("{:<16}| {} | {} | {:>8} | {:>8.3f} {:>8.1f}\n", name, accuracy_text(model::accuracy_of(steep)),
+                       accuracy_text(accuracy),
+                       accuracy.p90_noise ? fmt::format("{:.1f}", 100 * *accuracy.p90_noise) : "?", formula.r_squared,
+                       100 * formula.p90_error);
   }
-  out << "\nR^2 of seconds per byte; errors relative to the measured time.  None of the points was used to "
-         "calibrate.\n";
+  out << "\nR^2 of seconds per byte; errors relative to the measured time.  Only the points 'again' were used to "
+         "calibrate:\ntheir error is what the machine has changed since then.\nNoise: difference between two "
+         "measurements of a point, each the median of half of the "
+         "rounds.\n";
 }
 
 void write_points(const Points& points, std::ostream& out) {
@@ -343,7 +355,9 @@ void write_points(const Points& points, std::ostream& out) {
 void write_accuracy_json(const model::Accuracy& accuracy, JsonWriter& json) {
   json.begin_object().field("points", static_cast<Offset>(accuracy.points)).field("r_squared", accuracy.r_squared);
   json.field("log_r_squared", accuracy.log_r_squared).field("max_error", accuracy.max_error);
-  json.field("p90_error", accuracy.p90_error).end_object();
+  json.field("p90_error", accuracy.p90_error);
+  if (accuracy.p90_noise) json.field("p90_noise", *accuracy.p90_noise);
+  json.end_object();
 }
 
 void write_validation_json(const Points& points, std::ostream& out) {
@@ -372,6 +386,7 @@ Result<int> validate(const ValidateOptions& options, Console& console) {
   WEIR_TRY(const model::Machine machine, load_machine(options.file));
   model::ValidateOptions how;
   how.quick = options.quick;
+  how.limit_seconds = options.limit_seconds;
   if (console.terminal.is_terminal) how.progress = [&](const std::string& step) { console.err << step << '\n'; };
   WEIR_TRY(const Points points, model::validate(machine, how));
   if (!options.svg.empty()) {
@@ -395,9 +410,18 @@ void add_file(CLI::App& command, std::string& file) {
   command.add_option("--file", file, "The model of the machine [the default path]")->type_name("FILE");
 }
 
+void add_limit(CLI::App& command, double& seconds) {
+  command
+      .add_option("--limit", seconds, "Measure in rounds for so long and take medians; over before one round: an error")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 60.0))
+      ->capture_default_str();
+}
+
 void declare_calibrate(CLI::App& command, CalibrateOptions& options) {
   command.add_option("-o,--output", options.output, "Where to write the model [the default path]")->type_name("FILE");
   command.add_flag("--quick", options.quick, "Fewer points, some seconds, for a first impression");
+  add_limit(command, options.limit_seconds);
   CLI::Option* mpi = command.add_option("--mpi", options.mpi, "What messages cost: latency_us=1.5,bandwidth_gbs=10");
   command.add_option("--mpi-probe", options.mpi_probe, "Run CMD, which prints 'latency_seconds bytes_per_second'")
       ->type_name("CMD")
@@ -426,6 +450,7 @@ void declare_validate(CLI::App& command, ValidateOptions& options) {
   command.add_option("--svg", options.svg, "Draw predicted against measured times")->type_name("FILE");
   command.add_flag("--points", options.points, "List every point");
   command.add_flag("--quick", options.quick, "Fewer points, some seconds");
+  add_limit(command, options.limit_seconds);
   add_file(command, options.file);
   add_json(command, options.json);
 }

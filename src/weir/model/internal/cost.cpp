@@ -7,14 +7,16 @@
 namespace weir::model::internal {
 namespace {
 
-// Pieces of different kinds run through different kernels (see transfer): single moves, moves that overlap, the C library.
-enum class Kind { kWhole, kOverlapping, kBulk };
+// Pieces of different kinds run through different kernels (see transfer): single moves, several of them, moves that overlap, the C
+// library.
+enum class Kind { kWhole, kWords, kOverlapping, kBulk };
 
 Kind kind_of(double length) noexcept {
   if (length > 1024) return Kind::kBulk;
   const auto n = static_cast<Offset>(length);
   const bool is_power = n <= 64 && (n & (n - 1)) == 0;
-  return is_power || n % 64 == 0 ? Kind::kWhole : Kind::kOverlapping;
+  if (is_power || n % 64 == 0) return Kind::kWhole;
+  return n % 8 == 0 ? Kind::kWords : Kind::kOverlapping;
 }
 
 double mix(double from, double to, double share) noexcept { return from + (to - from) * share; }
@@ -26,9 +28,8 @@ double log_share(double x, double low, double high) noexcept {
   return std::log(x / low) / std::log(high / low);
 }
 
-double row_factor(const CorrectionRow& row, double ratio) noexcept {
-  const double stride = ratio * static_cast<double>(row.length);
-  const auto& knots = row.knots;
+// Between the knots, in the logarithm of the stride.
+double factor_at(const std::vector<Correction>& knots, double stride) noexcept {
   const auto above =
       std::find_if(knots.begin(), knots.end(), [stride](const Correction& knot) { return knot.stride >= stride; });
   if (above == knots.begin()) return above->log_factor;
@@ -37,9 +38,25 @@ double row_factor(const CorrectionRow& row, double ratio) noexcept {
   return mix(below->log_factor, above->log_factor, log_share(stride, below->stride, above->stride));
 }
 
-double log_factor(const Regime& regime, const PieceShape& shape) noexcept {
+// The largest power of two that divides a stride says how few sets of the caches it leads to.
+double power_of_two_in(double stride) noexcept {
+  const auto whole = static_cast<Offset>(stride);
+  return static_cast<double>(whole) == stride ? static_cast<double>(whole & -whole) : 1;
+}
+
+// A row may have been measured at other lengths: ordinary strides count in lengths, powers of two as they are.
+double row_factor(const CorrectionRow& row, const PieceShape& shape, const Machine& machine) noexcept {
+  const double ordinary =
+      row.knots.empty() ? 0 : factor_at(row.knots, shape.stride / shape.length * static_cast<double>(row.length));
+  if (row.aligned.empty()) return ordinary;
+  const double power = power_of_two_in(shape.stride);
+  // One line: all sets are used.  From the first knot on: measured.
+  const double share = log_share(power, static_cast<double>(machine.line_bytes), row.aligned.front().stride);
+  return mix(ordinary, factor_at(row.aligned, power), share);
+}
+
+double log_factor(const Regime& regime, const PieceShape& shape, const Machine& machine) noexcept {
   const Kind kind = kind_of(shape.length);
-  const double ratio = shape.stride / shape.length;
   const CorrectionRow* below = nullptr;
   const CorrectionRow* above = nullptr;
   for (const CorrectionRow& row : regime.rows) {
@@ -50,13 +67,13 @@ double log_factor(const Regime& regime, const PieceShape& shape) noexcept {
   if (!below) below = above;
   if (!above) above = below;
   if (!below) return 0;
-  return mix(row_factor(*below, ratio), row_factor(*above, ratio),
+  return mix(row_factor(*below, shape, machine), row_factor(*above, shape, machine),
              log_share(shape.length, static_cast<double>(below->length), static_cast<double>(above->length)));
 }
 
 PieceCost cost_in(const Regime& regime, const PieceShape& shape, const Machine& machine) noexcept {
   PieceCost cost = formula_cost(regime, shape, machine);
-  cost.factor = std::exp(log_factor(regime, shape));
+  cost.factor = std::exp(log_factor(regime, shape, machine));
   return cost;
 }
 

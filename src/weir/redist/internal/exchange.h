@@ -14,6 +14,10 @@
 // overlaps with sending, and unpacking with receiving.  Local parts are copied in small portions when no message is waiting, close
 // behind the packing that reads the same memory.
 //
+// Between ranks on one host (after share_memory()) there are no messages: the sender packs into slots of a ring in shared memory and the
+// receiver unpacks from there, so that every byte is moved twice and what lies between the two stays in the cache.  The stream is
+// cut at slots only; direct ends make no difference.  In this case local copies keep pace with packing, too.
+//
 // Buffers start an odd number of cache lines apart.  The cache holds a power of two of lines, so lcm(distance, cache) =
 // distance * cache, and buffers written in turn never compete for the same lines as long as there are fewer buffers than lines.
 
@@ -23,6 +27,7 @@
 
 #include <weir/redist/arrays.h>
 #include <weir/redist/internal/comm.h>
+#include <weir/redist/internal/shared_routes.h>
 #include <weir/transfer/plan.h>
 
 namespace weir::redist::internal {
@@ -55,6 +60,8 @@ struct Traffic {
 struct Pace {
   Offset segment_bytes = 0;
   int depth = 2;
+  Offset slot_bytes = 0;  ///< Of rings in shared memory.
+  int slots = 2;
 };
 
 inline constexpr Offset kLongest = Offset{1} << 30;
@@ -67,6 +74,8 @@ class Segments {
  public:
   Segments() = default;
   Segments(const Route& route, Offset arrays, const Pace& pace);
+  /// Of a stream through a ring.
+  Segments(const Route& route, Offset arrays, const RingShape& ring);
   [[nodiscard]] Offset count() const { return count_; }
   [[nodiscard]] Range at(Offset index) const;
   [[nodiscard]] bool is_merged() const { return is_merged_; }
@@ -88,6 +97,10 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
+  /// From now on ranks on the same host exchange through shared memory, where there is any.  Collective over `comm`, which is that of
+  /// the constructor.  \pre reserve() has not been called.  \param host see SharedRoutes::connect
+  Status share_memory(const Comm& comm, std::string_view host = {});
+
   /// Makes sure of the buffers for so many arrays.  Local.  \error kIoError if there is no memory.
   Status reserve(std::size_t arrays);
 
@@ -104,11 +117,15 @@ class Exchange {
   [[nodiscard]] const Pace& pace() const { return pace_; }
   /// Bytes of buffers that exchanging so many arrays takes.
   [[nodiscard]] Offset buffer_bytes(Offset arrays) const;
+  /// Messages, or slots filled, that one array takes on the send (receive) route of this position.
+  [[nodiscard]] Offset messages_of(std::size_t index, bool is_send) const;
+  [[nodiscard]] bool is_shared(std::size_t index, bool is_send) const { return ring_of(index, is_send) != nullptr; }
 
  private:
   struct Channel {
     const Route* route = nullptr;
     bool is_send = false;
+    Ring* ring = nullptr;  // null: messages
     Segments segments;
     Offset next = 0;              // segment to start next
     std::byte* buffer = nullptr;  // of the first slot; null: direct
@@ -117,6 +134,10 @@ class Exchange {
 
   [[nodiscard]] bool is_packed(const Channel& channel) const;
   [[nodiscard]] Offset slot_bytes(const Route& route, Offset arrays) const;
+  [[nodiscard]] Offset message_buffer_bytes(Offset arrays) const;
+  [[nodiscard]] Ring* ring_of(std::size_t index, bool is_send) const;
+  [[nodiscard]] Segments segments_of(const Route& route, const Ring* ring, Offset arrays) const;
+  [[nodiscard]] RingShape ring_shape(const Route& route) const;
   template <typename Action>
   void for_routes(Action action) const;
 
@@ -124,17 +145,25 @@ class Exchange {
   void make_portions();
   Status start_next(std::size_t channel, std::size_t slot);
   Status start_sends();
-  Result<int> poll(bool may_block);
+  Result<int> poll();
   Status finish_slot(std::size_t index);
   void* place_of(const Channel& channel, std::size_t slot, Range range) const;
   void pack(const Channel& channel, Range range, std::byte* buffer) const;
   void unpack(const Channel& channel, Range range, const std::byte* buffer) const;
+  int move_slots();
+  bool fill_slot(Channel& channel);
+  bool empty_slot(Channel& channel);
+  [[nodiscard]] bool is_local_behind() const;
   void copy_portion();
+  Result<int> work();
+  void drive_mpi() const;
   Result<bool> step(bool may_block);
+  [[nodiscard]] bool is_done() const;
 
   MPI_Comm comm_;
   Traffic traffic_;
   Pace pace_;
+  std::unique_ptr<SharedRoutes> shared_;
   std::unique_ptr<std::byte[]> memory_;
   Offset memory_bytes_ = 0;
 
@@ -143,7 +172,11 @@ class Exchange {
   std::vector<MPI_Request> requests_;  // depth per channel
   std::vector<Offset> in_slot_;        // segment in each slot
   std::vector<int> completed_;
-  Offset open_ = 0;  // requests under way
+  Offset open_ = 0;           // requests under way
+  Offset slots_left_ = 0;     // to be filled or emptied
+  Offset slots_to_fill_ = 0;  // in all
+  Offset slots_filled_ = 0;
+  bool bypass_cache_ = false;
   Offset portions_ = 0;
   Offset portion_ = 0;
   bool is_active_ = false;

@@ -2,10 +2,13 @@
 
 // How create() goes; every step is collective, and an error of one rank is an error of all before the next step begins:
 //
-//   1. duplicate the communicator          4. survey: gather who shares what with whom; relabel
-//   2. compare arguments                   5. routes of this rank
-//   3. what this rank's source shares      6. agree on the length of segments; make buffers
-//      with each element of the target
+//   1. duplicate the communicator
+//   2. compare arguments
+//   3. choose: one phase or two
+//   4. for each phase: what this rank's source shares with each element of the target
+//      survey: gather who shares what with whom; relabel, in the last phase
+//      routes of this rank
+//      agree on the length of segments; make buffers
 
 #include <algorithm>
 #include <limits>
@@ -14,6 +17,7 @@
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
 #include <weir/redist/internal/agreement.h>
+#include <weir/redist/internal/choice.h>
 #include <weir/redist/internal/relabel.h>
 #include <weir/redist/internal/routing.h>
 
@@ -25,7 +29,8 @@ using layout::Partition;
 
 std::string print_options(const Options& options) {
   return concat("{max_buffer_bytes=", options.max_buffer_bytes, ", check_arguments=", int{options.check_arguments},
-                ", relabel=", int{options.relabel}, ", survey_ranks=", options.survey_ranks, '}');
+                ", relabel=", int{options.relabel}, ", survey_ranks=", options.survey_ranks,
+                ", phases=", static_cast<int>(options.phases), ", share_memory=", int{options.share_memory}, '}');
 }
 
 Status check_count(const char* name, const Partition& partition, int ranks) {
@@ -74,9 +79,15 @@ Result<std::vector<Flow>> gather_flows(const Comm& comm, const std::vector<Share
   return flows;
 }
 
-Transfer transfer_of(const Route& route, const Pace& pace) {
-  const Segments segments(route, 1, pace);
-  return {route.peer, route.bytes, route.plan.pieces(), segments.count(), route.direct.has_value()};
+Transfer transfer_of(const Exchange& exchange, std::size_t index, bool is_send, int phase) {
+  const Route& route = is_send ? exchange.traffic().sends[index] : exchange.traffic().receives[index];
+  return {route.peer,
+          route.bytes,
+          route.plan.pieces(),
+          exchange.messages_of(index, is_send),
+          route.direct.has_value(),
+          phase,
+          exchange.is_shared(index, is_send)};
 }
 
 Result<Offset> size_of(const Partition& partition, const std::optional<Offset>& element) {
@@ -106,14 +117,21 @@ Status Session::build(const Partition& from, const Partition& to) {
   WEIR_RETURN_IF_ERROR(check_options(options_));
   WEIR_RETURN_IF_ERROR(check_partitions(from, to, comm_.size()));
 
-  Result<std::vector<Share>> shares = shares_of(from, to, comm_.rank());
-  WEIR_RETURN_IF_ERROR(agree(comm_, shares.status()));
+  WEIR_TRY(Choice choice, choose_phases(comm_, from, to, options_));
+  report_.prediction = std::move(choice.prediction);
   Labels labels = same_labels(static_cast<int>(to.element_count()), comm_.size());
-  WEIR_RETURN_IF_ERROR(survey(*shares, labels));
-
-  Result<Traffic> traffic = route(from, to, *std::move(shares), labels, comm_.rank(), comm_.size());
-  WEIR_RETURN_IF_ERROR(agree(comm_, traffic.status()));
-  WEIR_RETURN_IF_ERROR(set_pace(*std::move(traffic)));
+  std::vector<std::unique_ptr<Exchange>> phases;
+  if (choice.between) {
+    report_.between = print(*choice.between);
+    report_.between_bytes = choice.memory.bytes;
+    Labels unchanged = same_labels(static_cast<int>(choice.between->element_count()), comm_.size());
+    WEIR_TRY(phases.emplace_back(), plan_phase(from, *choice.between, unchanged, {1, false, choice.message_bytes}));
+    WEIR_TRY(phases.emplace_back(), plan_phase(*choice.between, to, labels, {2, true, choice.message_bytes}));
+  } else {
+    WEIR_TRY(phases.emplace_back(), plan_phase(from, to, labels, {1, true, options_.max_buffer_bytes}));
+  }
+  pipeline_ = std::make_unique<Pipeline>(std::move(phases), choice.memory);
+  WEIR_RETURN_IF_ERROR(agree(comm_, pipeline_->reserve(1)));
   if (comm_.rank() < from.element_count()) report_.source_element = comm_.rank();
   const int element = labels.element_of[static_cast<std::size_t>(comm_.rank())];
   if (element >= 0) report_.target_element = element;
@@ -123,27 +141,44 @@ Status Session::build(const Partition& from, const Partition& to) {
   return Status::ok();
 }
 
-Status Session::survey(const std::vector<Share>& shares, Labels& labels) {
-  if (!options_.relabel && comm_.size() > options_.survey_ranks) return Status::ok();
+Result<std::unique_ptr<Exchange>> Session::plan_phase(const Partition& from, const Partition& to, Labels& labels,
+                                                      const PhasePlan& plan) {
+  Result<std::vector<Share>> shares = shares_of(from, to, comm_.rank());
+  WEIR_RETURN_IF_ERROR(agree(comm_, shares.status()));
+  WEIR_RETURN_IF_ERROR(survey(*shares, labels, plan));
+  Result<Traffic> traffic = route(from, to, *std::move(shares), labels, comm_.rank(), comm_.size());
+  WEIR_RETURN_IF_ERROR(agree(comm_, traffic.status()));
+  return make_exchange(*std::move(traffic), plan.max_buffer_bytes);
+}
+
+Status Session::survey(const std::vector<Share>& shares, Labels& labels, const PhasePlan& plan) {
+  const bool relabels = options_.relabel && plan.is_last;
+  if (!relabels && comm_.size() > options_.survey_ranks) return Status::ok();
   WEIR_TRY(std::vector<Flow> flows, gather_flows(comm_, shares));
-  const std::vector<int> best = relabel(flows, static_cast<int>(labels.rank_of.size()), comm_.size());
-  report_.relabelling_saves = local_bytes(flows, best) - local_bytes(flows, labels.rank_of);
-  report_.is_relabelled = options_.relabel;
-  if (options_.relabel) labels = make_labels(best, comm_.size());
-  for (Flow& flow : flows) flow.to = labels.rank_of[static_cast<std::size_t>(flow.to)];
+  if (plan.is_last) {
+    const std::vector<int> best = relabel(flows, static_cast<int>(labels.rank_of.size()), comm_.size());
+    report_.relabelling_saves = local_bytes(flows, best) - local_bytes(flows, labels.rank_of);
+    report_.is_relabelled = relabels;
+    if (relabels) labels = make_labels(best, comm_.size());
+  }
+  for (Flow& flow : flows) {
+    flow.to = labels.rank_of[static_cast<std::size_t>(flow.to)];
+    flow.phase = plan.number;
+  }
   std::sort(flows.begin(), flows.end(),
             [](const Flow& x, const Flow& y) { return x.from != y.from ? x.from < y.from : x.to < y.to; });
-  report_.flows = std::move(flows);
+  if (!report_.flows) report_.flows.emplace();
+  report_.flows->insert(report_.flows->end(), flows.begin(), flows.end());
   return Status::ok();
 }
 
 // A segment must fit the buffers of both ends, so the rank with the least room per route decides for all.
-Status Session::set_pace(Traffic traffic) {
+Result<std::unique_ptr<Exchange>> Session::make_exchange(Traffic traffic, Offset max_buffer_bytes) {
   const auto routes = static_cast<Offset>(traffic.sends.size() + traffic.receives.size());
   Offset room = std::numeric_limits<Offset>::max();
   Status status;
-  if (options_.max_buffer_bytes > 0 && routes > 0) {
-    room = options_.max_buffer_bytes / routes;
+  if (max_buffer_bytes > 0 && routes > 0) {
+    room = max_buffer_bytes / routes;
     if (room == 0) {
       status = invalid_argument(concat("redistribution: max_buffer_bytes is ", options_.max_buffer_bytes,
                                        ", too few for ", routes, " messages at a time: allow a few KiB for each"));
@@ -152,30 +187,39 @@ Status Session::set_pace(Traffic traffic) {
   WEIR_RETURN_IF_ERROR(agree(comm_, status));
   WEIR_TRY(const Offset least_room, least(comm_, room));
   const bool is_limited = least_room != std::numeric_limits<Offset>::max();
-  exchange_ = std::make_unique<Exchange>(comm_.get(), std::move(traffic), pace_of(is_limited ? least_room : 0));
-  return agree(comm_, exchange_->reserve(1));
+  auto exchange = std::make_unique<Exchange>(comm_.get(), std::move(traffic), pace_of(is_limited ? least_room : 0));
+  if (options_.share_memory && comm_.size() > 1) WEIR_RETURN_IF_ERROR(exchange->share_memory(comm_));
+  return exchange;
 }
 
 void Session::describe() {
-  const Traffic& traffic = exchange_->traffic();
-  for (const Route& route : traffic.sends) report_.sends.push_back(transfer_of(route, exchange_->pace()));
-  for (const Route& route : traffic.receives) report_.receives.push_back(transfer_of(route, exchange_->pace()));
-  if (traffic.local) {
-    report_.local_bytes = traffic.local->bytes;
-    report_.local_pieces = traffic.local->plan.pieces();
+  int number = 1;
+  for (const auto& phase : pipeline_->phases()) {
+    const Traffic& traffic = phase->traffic();
+    for (std::size_t i = 0; i < traffic.sends.size(); ++i) {
+      report_.sends.push_back(transfer_of(*phase, i, true, number));
+    }
+    for (std::size_t i = 0; i < traffic.receives.size(); ++i) {
+      report_.receives.push_back(transfer_of(*phase, i, false, number));
+    }
+    if (traffic.local) {
+      report_.local_bytes += traffic.local->bytes;
+      report_.local_pieces += traffic.local->plan.pieces();
+    }
+    report_.buffer_bytes += phase->buffer_bytes(1);
+    report_.message_bytes = std::max(report_.message_bytes, phase->pace().segment_bytes);
+    ++number;
   }
-  report_.buffer_bytes = exchange_->buffer_bytes(1);
-  report_.message_bytes = exchange_->pace().segment_bytes;
   for (const auto* transfers : {&report_.sends, &report_.receives}) {
     for (const Transfer& transfer : *transfers) report_.rounds = std::max(report_.rounds, transfer.messages);
   }
 }
 
 Status Session::prepare(std::span<const Arrays> arrays) {
-  if (exchange_->is_broken()) {
+  if (pipeline_->is_broken()) {
     return {ErrorCode::kIoError, "redistribution: an earlier execution failed half-way: create a new redistribution"};
   }
-  if (exchange_->is_active()) {
+  if (pipeline_->is_active()) {
     return invalid_argument("redistribution: the last execution is still under way: wait for its request first");
   }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -185,7 +229,7 @@ Status Session::prepare(std::span<const Arrays> arrays) {
                                    " memory, but ", no_source ? report_.source_bytes : report_.target_bytes,
                                    " bytes belong there"));
   }
-  return exchange_->reserve(arrays.size());
+  return pipeline_->reserve(arrays.size());
 }
 
 Status Session::start(std::span<const Arrays> arrays) {
@@ -195,12 +239,19 @@ Status Session::start(std::span<const Arrays> arrays) {
   } else if (!status.is_ok()) {
     return status;
   }
-  return arrays.empty() ? Status::ok() : exchange_->begin(arrays);
+  return arrays.empty() ? Status::ok() : pipeline_->begin(arrays);
+}
+
+Result<bool> Session::advance(bool may_block) {
+  if (!pipeline_->is_active()) return true;
+  WEIR_TRY(const bool is_done, pipeline_->advance(may_block));
+  if (is_done) report_.last = {pipeline_->arrays(), pipeline_->seconds()};
+  return is_done;
 }
 
 Status Session::wait() {
   for (;;) {
-    WEIR_TRY(const bool is_done, exchange_->advance(true));
+    WEIR_TRY(const bool is_done, advance(true));
     if (is_done) return Status::ok();
   }
 }

@@ -3,10 +3,19 @@
 #include <memory>
 
 #include <weir/redist/internal/comm.h>
-#include <weir/redist/internal/exchange.h>
+#include <weir/redist/internal/pipeline.h>
 #include <weir/redist/redistribution.h>
 
 namespace weir::redist::internal {
+
+struct Labels;
+struct Share;
+
+struct PhasePlan {
+  int number = 1;
+  bool is_last = true;
+  Offset max_buffer_bytes = 0;  ///< For messages; 0: no limit.
+};
 
 /// What a Redistribution and its requests share.
 class Session {
@@ -16,7 +25,7 @@ class Session {
                                                  const layout::Partition& to, const Options& options);
 
   Status start(std::span<const Arrays> arrays);
-  Result<bool> test() { return exchange_->advance(false); }
+  Result<bool> test() { return advance(false); }
   Status wait();
 
   [[nodiscard]] const Report& report() const { return report_; }
@@ -26,13 +35,16 @@ class Session {
 
   Status build(const layout::Partition& from, const layout::Partition& to);
   Status prepare(std::span<const Arrays> arrays);
-  Status survey(const std::vector<struct Share>& shares, struct Labels& labels);
-  Status set_pace(Traffic traffic);
+  Result<std::unique_ptr<Exchange>> plan_phase(const layout::Partition& from, const layout::Partition& to,
+                                               Labels& labels, const PhasePlan& plan);
+  Status survey(const std::vector<Share>& shares, Labels& labels, const PhasePlan& plan);
+  Result<std::unique_ptr<Exchange>> make_exchange(Traffic traffic, Offset max_buffer_bytes);
   void describe();
+  Result<bool> advance(bool may_block);
 
   Comm comm_;
   Options options_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Pipeline> pipeline_;
   Report report_;
 };
 

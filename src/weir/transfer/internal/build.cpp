@@ -3,7 +3,10 @@
 // Compiling: from bands to nests, scopes and lists.
 
 #include <algorithm>
+#include <limits>
 #include <map>
+
+#include <weir/transfer/internal/normalize.h>
 
 namespace weir::transfer::internal {
 
@@ -14,7 +17,9 @@ using Input = Program::Input;
 // What the nests of a scope may touch before the next chunk: about a first-level cache.
 constexpr Offset kCacheBytes = Offset{1} << 15;
 constexpr Offset kLine = 64;
-constexpr Offset kFewPieces = 8;  // so few pieces are cheaper as a list than as a nest
+constexpr Offset kFewPieces = 8;                   // so few pieces are cheaper as a list than as a nest
+constexpr Offset kLongestPiece = Offset{1} << 30;  // that a list can hold
+constexpr Offset kListPieces = 256;                // a list that takes the place of nests is no longer
 
 // Capped: from a million on the exact number does not matter here.
 Offset piece_count(const Input& input, std::size_t first_loop) {
@@ -81,7 +86,7 @@ std::vector<Input> unroll_all(std::vector<Input> inputs) {
 // reads.  If another loop walks the source along its grain, the two are tiled.
 struct RunOrder {
   std::vector<std::uint8_t> order;
-  bool is_tiled = false;
+  TileKernel tile = nullptr;
 };
 
 RunOrder order_loops(const Input& input) {
@@ -98,10 +103,35 @@ RunOrder order_loops(const Input& input) {
   const Step& outer = loops[*along_source];
   const bool is_crossed = *along_source != result.order.back() && inner.source >= 2 * kLine &&
                           outer.target >= 2 * kLine && outer.source <= kLine && inner.target <= kLine;
-  if (!is_crossed || !choose_tile_kernel(input.length)) return result;
-  result.is_tiled = true;
+  if (!is_crossed || !choose_tile_kernel(input.length)) {
+    result.tile = choose_row_kernel(input.length);
+    return result;
+  }
+  result.tile = choose_tile_kernel(input.length);
   std::rotate(along_source, along_source + 1, result.order.end() - 1);  // next to the innermost
   return result;
+}
+
+// Nanoseconds, roughly: entering a kernel, and reading a piece from a list instead of counting it.
+constexpr double kEntry = 8;
+double list_cost(Offset length) { return length <= kLine ? 1 : 0.3; }
+
+// True if one turn of the nests' loop at `depth` is better run as a list of pieces: their kernels are entered for few blocks each, as
+// `chunk` turns are run at a time.
+bool is_better_listed(const std::vector<Input>& members, std::uint32_t depth, Offset chunk) {
+  double entries = 0;
+  double listed = 0;
+  Offset pieces = 0;
+  for (const Input& input : members) {
+    const Offset count = piece_count(input, depth + 1);
+    pieces += count;
+    if (pieces > kListPieces || input.length > kLongestPiece) return false;
+    const bool has_more = input.loops.size() > depth + 1;
+    entries += has_more ? static_cast<double>(count) / static_cast<double>(input.loops.back().count)
+                        : 1 / static_cast<double>(chunk);
+    listed += static_cast<double>(count) * list_cost(input.length);
+  }
+  return entries * kEntry > listed;
 }
 
 }  // namespace
@@ -115,9 +145,9 @@ class ProgramBuilder {
     program_.root_count_ = static_cast<std::uint32_t>(roots.size());
     program_.scopes_.resize(roots.size());
     write(roots, 0);
-    program_.is_stride_ = program_.nests_.size() == 1 && program_.singles_.empty() &&
-                          program_.nests_[0].loop_count == 1 &&
-                          key_step(program_.loops_[0]) == program_.nests_[0].length;
+    program_.copy_list_ = choose_list_kernel();
+    program_.is_nest_ =
+        program_.nests_.size() == 1 && program_.batches_.empty() && program_.nests_.front().loop_count > 0;
   }
 
  private:
@@ -141,15 +171,19 @@ class ProgramBuilder {
   std::vector<Draft> group(std::vector<Input> inputs, std::uint32_t depth) {
     std::vector<Input> few;
     std::map<std::pair<Offset, Offset>, std::vector<Input>> by_step;
+    std::vector<Draft> drafts;
     for (Input& input : inputs) {
-      if (input.loops.size() <= depth || (inputs.size() > 1 && piece_count(input, depth) <= kFewPieces)) {
+      const bool has_loops = input.loops.size() > depth;
+      const bool is_few = !has_loops || (inputs.size() > 1 && piece_count(input, depth) <= kFewPieces);
+      if (is_few && input.length <= kLongestPiece) {
         expand(std::move(input), depth, few);
+      } else if (!has_loops) {
+        drafts.push_back(make_leaf(std::move(input), depth));
       } else {
         const Step& loop = input.loops[depth];
         by_step[{loop.source, loop.target}].push_back(std::move(input));
       }
     }
-    std::vector<Draft> drafts;
     for (auto& [step, members] : by_step) share(std::move(members), depth, drafts);
     if (!few.empty()) drafts.push_back(make_list(std::move(few), depth));
     std::sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) { return a.scope.key < b.scope.key; });
@@ -208,7 +242,14 @@ class ProgramBuilder {
     scope.extent = scope.turn_extent + (loop.count - 1) * (program_.key_ == Key::kSource ? loop.source : loop.target);
     scope.chunk = std::max<Offset>(1, kCacheBytes / std::max<Offset>(touched, 1));
     draft.inputs = members;
-    draft.children = group(std::move(members), depth + 1);
+    scope.is_listed = is_better_listed(members, depth, scope.chunk);
+    if (scope.is_listed) {
+      std::vector<Input> pieces;
+      for (Input& input : members) expand(std::move(input), depth + 1, pieces);
+      draft.children.push_back(make_list(std::move(pieces), depth + 1));
+    } else {
+      draft.children = group(std::move(members), depth + 1);
+    }
     return draft;
   }
 
@@ -217,7 +258,6 @@ class ProgramBuilder {
     Draft draft;
     draft.scope.is_list = true;
     draft.scope.depth = depth;
-    draft.scope.count = static_cast<std::uint32_t>(pieces.size());
     draft.scope.key = key_of(pieces.front());
     draft.scope.extent = key_of(pieces.back()) + pieces.back().length - draft.scope.key;
     draft.inputs = std::move(pieces);
@@ -234,8 +274,9 @@ class ProgramBuilder {
     for (const Draft& draft : drafts) {
       Scope scope = draft.scope;
       if (scope.is_list) {
-        scope.first = static_cast<std::uint32_t>(program_.singles_.size());
-        for (const Input& piece : draft.inputs) program_.singles_.push_back({piece.source, piece.target, piece.length});
+        scope.first = static_cast<std::uint32_t>(program_.batches_.size());
+        write_list(draft.inputs);
+        scope.count = static_cast<std::uint32_t>(program_.batches_.size()) - scope.first;
       } else {
         scope.first = static_cast<std::uint32_t>(program_.nests_.size());
         for (const Input& input : draft.inputs) write_nest(input);
@@ -248,6 +289,70 @@ class ProgramBuilder {
     }
   }
 
+  // Pieces in key order.
+  void write_list(const std::vector<Input>& pieces) {
+    constexpr std::size_t kLeastIndex = 32;
+    std::size_t written = 0;
+    for (std::size_t at = 0; at < pieces.size();) {
+      const std::size_t end = end_of_index(pieces, at);
+      if (end - at >= kLeastIndex) {
+        write_mixed(pieces, written, at);
+        write_index(pieces, at, end);
+        written = end;
+      }
+      at = end;
+    }
+    write_mixed(pieces, written, pieces.size());
+  }
+
+  // The end of the pieces from `at` on that one index can hold.
+  [[nodiscard]] std::size_t end_of_index(const std::vector<Input>& pieces, std::size_t at) const {
+    const Input& first = pieces[at];
+    std::size_t end = at + 1;
+    if (!choose_index_kernels(first.length).gather) return end;
+    while (end < pieces.size() && pieces[end].length == first.length &&
+           key_of(pieces[end]) == key_of(pieces[end - 1]) + first.length && is_near(pieces[end], first)) {
+      ++end;
+    }
+    return end;
+  }
+
+  static bool is_near(const Input& piece, const Input& first) {
+    constexpr Offset kFar = std::numeric_limits<std::int32_t>::max();
+    const auto near = [](Offset x, Offset y) { return x - y <= kFar && y - x <= kFar; };
+    return near(piece.source, first.source) && near(piece.target, first.target);
+  }
+
+  void write_index(const std::vector<Input>& pieces, std::size_t at, std::size_t end) {
+    const Input& first = pieces[at];
+    const bool is_gather = program_.key_ == Key::kTarget;
+    const IndexKernels kernels = choose_index_kernels(first.length);
+    program_.batches_.push_back({first.source, first.target, first.length, static_cast<Offset>(end - at) * first.length,
+                                 is_gather ? kernels.gather : kernels.scatter,
+                                 static_cast<std::uint32_t>(program_.index_.size()),
+                                 static_cast<std::uint32_t>(end - at)});
+    for (std::size_t i = at; i < end; ++i) {
+      const Offset offset = is_gather ? pieces[i].source - first.source : pieces[i].target - first.target;
+      program_.index_.push_back(static_cast<std::int32_t>(offset));
+    }
+  }
+
+  void write_mixed(const std::vector<Input>& pieces, std::size_t at, std::size_t to) {
+    while (at < to) {
+      const Input& first = pieces[at];
+      Batch batch{first.source, first.target, 0, 0, nullptr, static_cast<std::uint32_t>(program_.pieces_.size()), 0};
+      for (; at < to && is_near(pieces[at], first); ++at) {
+        const Input& piece = pieces[at];
+        program_.pieces_.push_back({static_cast<std::int32_t>(piece.source - first.source),
+                                    static_cast<std::int32_t>(piece.target - first.target),
+                                    static_cast<std::uint32_t>(piece.length)});
+        batch.extent = key_of(piece) + piece.length - key_of(first);
+        ++batch.count;
+      }
+      program_.batches_.push_back(batch);
+    }
+  }
+
   void write_nest(const Input& input) {
     const RunOrder run = order_loops(input);
     Nest nest{input.source,
@@ -256,7 +361,7 @@ class ProgramBuilder {
               static_cast<std::uint32_t>(program_.loops_.size()),
               static_cast<std::uint32_t>(input.loops.size()),
               choose_kernel(input.length),
-              run.is_tiled ? choose_tile_kernel(input.length) : nullptr};
+              run.tile};
     program_.nests_.push_back(nest);
     program_.loops_.insert(program_.loops_.end(), input.loops.begin(), input.loops.end());
     program_.order_.insert(program_.order_.end(), run.order.begin(), run.order.end());
@@ -266,7 +371,14 @@ class ProgramBuilder {
 };
 
 Program::Program(std::vector<Input> inputs, Key key) : key_(key) {
-  if (!inputs.empty()) only_ = {inputs.front().source, inputs.front().target, inputs.front().length};
+  inputs = normalize(std::move(inputs), key);
+  is_contiguous_ = inputs.empty() || (inputs.size() == 1 && inputs.front().loops.empty());
+  if (!inputs.empty()) first_ = {inputs.front().source, inputs.front().target, inputs.front().length};
+  for (const Input& input : inputs) {
+    Offset number = 1;
+    for (const Step& loop : input.loops) number *= loop.count;
+    pieces += number;
+  }
   ProgramBuilder{*this}.build(std::move(inputs));
 }
 

@@ -52,6 +52,11 @@ using BlockOf = typename BlockType<N>::Type;
 namespace baseline {
 Kernel kernel_for(Offset length) noexcept;
 TileKernel tile_kernel_for(Offset length) noexcept;
+TileKernel row_kernel_for(Offset length) noexcept;
+IndexKernels index_kernels_for(Offset length) noexcept;
+void copy_piece(const std::byte* source, std::byte* target, Offset length);
+void copy_list(const std::byte* source, std::byte* target, const ListPiece* pieces, std::size_t count,
+               const Step& step);
 Kernel bypass_kernel_for(Offset length, const Step& step) noexcept;
 }  // namespace baseline
 
@@ -59,6 +64,11 @@ Kernel bypass_kernel_for(Offset length, const Step& step) noexcept;
 namespace avx2 {
 Kernel kernel_for(Offset length) noexcept;
 TileKernel tile_kernel_for(Offset length) noexcept;
+TileKernel row_kernel_for(Offset length) noexcept;
+IndexKernels index_kernels_for(Offset length) noexcept;
+void copy_piece(const std::byte* source, std::byte* target, Offset length);
+void copy_list(const std::byte* source, std::byte* target, const ListPiece* pieces, std::size_t count,
+               const Step& step);
 Kernel bypass_kernel_for(Offset length, const Step& step) noexcept;
 }  // namespace avx2
 #endif

@@ -7,6 +7,10 @@ namespace weir::transfer::internal {
 
 namespace {
 
+constexpr Offset kSmallBlock = 64;        // tiled even if the caches are to be bypassed
+constexpr Offset kFewTurns = 4;           // not worth entering a nest for, if there is a list
+constexpr std::uint32_t kMostLoops = 64;  // each turns twice at least, and there are fewer than 2^63 bytes
+
 // Steps in the key are powers of two more often than not, and a division costs as much as moving dozens of words.
 Offset divide(Offset offset, Offset step) {
   return (step & (step - 1)) == 0 ? offset >> __builtin_ctzll(static_cast<unsigned long long>(step)) : offset / step;
@@ -17,22 +21,24 @@ Offset divide(Offset offset, Offset step) {
 // Runs a program for one pair of base pointers.
 class Program::Runner {
  public:
-  Runner(const Program& program, const Source& source, const Target& target, bool bypass)
+  Runner(const Program& program, Address source, Address target, bool bypass)
       : program_(program), source_(source), target_(target), bypass_(bypass) {}
 
-  // The program is one loop around one block, adjacent in the key: false if the range cuts a block.  The commonest of all plans, and
-  // often so short that finding out what to do takes longer than doing it.
-  bool run_stride(Range range) const {
+  // The program is one nest: false if the range cuts a turn of its outermost loop.  The commonest of all plans, and often so short that
+  // finding out what to do takes longer than doing it.
+  bool run_nest(Range range) const {
     const Nest& nest = program_.nests_.front();
     const Step& loop = program_.loops_.front();
-    const Offset step = nest.length;
-    const Offset key = program_.key_ == Key::kSource ? nest.source : nest.target;
-    const Offset first = divide(range.from - key, step);
-    const Offset end = divide(range.to - key, step);
-    if (range.from < key || key + first * step != range.from || key + end * step != range.to || end > loop.count)
-      return false;
-    innermost(nest, {end - first, loop.source, loop.target}, at_source(nest.source + first * loop.source),
-              at_target(nest.target + first * loop.target));
+    const Offset step = key_of(loop);
+    const Offset gap = step - program_.scopes_.front().turn_extent;
+    const Offset from = range.from - (program_.key_ == Key::kSource ? nest.source : nest.target);
+    const Offset to =
+        from + (range.to - range.from) + gap;  // a range that ends with its last turn does so before the gap
+    if (from < 0 || gap < 0) return false;
+    const Offset first = divide(from, step);
+    const Offset end = divide(to, step);
+    if (first * step != from || to - end * step > gap || end > loop.count) return false;
+    turns(nest, 0, end - first, nest.source + first * loop.source, nest.target + first * loop.target);
     if (bypass_) fence();
     return true;
   }
@@ -59,10 +65,6 @@ class Program::Runner {
  private:
   [[nodiscard]] Offset key_of(const Step& step) const {
     return program_.key_ == Key::kSource ? step.source : step.target;
-  }
-
-  [[nodiscard]] std::span<const Step> loops(const Nest& nest) const {
-    return std::span(program_.loops_).subspan(nest.first_loop, nest.loop_count);
   }
 
   [[nodiscard]] Offset count_at(const Nest& nest, std::uint32_t depth) const {
@@ -110,6 +112,12 @@ class Program::Runner {
 
   // Turns [from, to) of a shared loop, whole.
   void shared(const Scope& scope, const Step& loop, Offset from, Offset to, Offset source, Offset target) const {
+    const Scope& list = program_.scopes_[scope.first_child];
+    const bool is_listed = scope.is_listed || (to - from <= kFewTurns && scope.child_count == 1 && list.is_list);
+    if (is_listed && !bypass_) {
+      return whole_list(list, source + from * loop.source, target + from * loop.target,
+                        {to - from, loop.source, loop.target});
+    }
     if (scope.chunk == 1) {  // one turn is more than the cache holds: look for sharing inside it
       const Range all{-kMaxBytes, kMaxBytes};
       for (Offset i = from; i < to; ++i) turn(scope, loop, i, source, target, 0, all);
@@ -155,54 +163,28 @@ class Program::Runner {
   // `count` turns of the loop at `depth`, all of the loops inside; those outside stand still.
   void turns(const Nest& nest, std::uint32_t depth, Offset count, Offset source, Offset target) const {
     if (depth >= nest.loop_count) return copy(source, target, nest.length);
-    const Frame frame{nest, depth, count};
-    nested(frame, 0, at_source(source), at_target(target));
-  }
-
-  struct Frame {
-    const Nest& nest;
-    std::uint32_t depth;  // loops before this one stand still
-    Offset count;         // turns of the one at `depth`
-  };
-
-  // The loops of a nest from position `at` of its run order on.
-  void nested(const Frame& frame, std::uint32_t at, const std::byte* source, std::byte* target) const {
-    const Nest& nest = frame.nest;
+    const Step* loops = program_.loops_.data() + nest.first_loop;
     const std::uint8_t* order = program_.order_.data() + nest.first_loop;
-    while (order[at] < frame.depth) {
-      if (++at == nest.loop_count) return nest.kernel(source, target, nest.length, {1, 0, 0});
+    Step steps[kMostLoops];
+    std::uint32_t number = 0;
+    for (std::uint32_t i = 0; i < nest.loop_count; ++i) {
+      if (order[i] < depth) continue;
+      steps[number] = loops[order[i]];
+      if (order[i] == depth) steps[number].count = count;
+      ++number;
     }
-    const Step loop = step_of(frame, order[at]);
-    std::uint32_t next = at + 1;
-    while (next < nest.loop_count && order[next] < frame.depth) ++next;
-    if (next == nest.loop_count) return innermost(nest, loop, source, target);
-    if (nest.tile && is_last(frame, next)) {
-      return nest.tile(source, target, nest.length, loop, step_of(frame, order[next]));
-    }
-    if (is_last(frame, next)) {
-      const Step inner = step_of(frame, order[next]);
-      for (Offset i = 0; i < loop.count; ++i) {
-        innermost(nest, inner, source + i * loop.source, target + i * loop.target);
-      }
-      return;
-    }
-    for (Offset i = 0; i < loop.count; ++i) {
-      nested(frame, next, source + i * loop.source, target + i * loop.target);
-    }
+    nested(nest, steps, number, at_source(source), at_target(target));
   }
 
-  [[nodiscard]] Step step_of(const Frame& frame, std::uint8_t index) const {
-    Step step = program_.loops_[frame.nest.first_loop + index];
-    if (index == frame.depth) step.count = frame.count;
-    return step;
-  }
-
-  [[nodiscard]] bool is_last(const Frame& frame, std::uint32_t at) const {
-    const std::uint8_t* order = program_.order_.data() + frame.nest.first_loop;
-    for (std::uint32_t i = at + 1; i < frame.nest.loop_count; ++i) {
-      if (order[i] >= frame.depth) return false;
+  // All turns of the loops given, in that order.
+  void nested(const Nest& nest, const Step* loops, std::uint32_t number, const std::byte* source,
+              std::byte* target) const {
+    if (number == 1) return innermost(nest, *loops, source, target);
+    const bool is_tiled = nest.tile && !(bypass_ && nest.length > kSmallBlock);
+    if (number == 2 && is_tiled) return nest.tile(source, target, nest.length, loops[0], loops[1]);
+    for (Offset i = 0; i < loops->count; ++i) {
+      nested(nest, loops + 1, number - 1, source + i * loops->source, target + i * loops->target);
     }
-    return true;
   }
 
   void innermost(const Nest& nest, const Step& loop, const std::byte* source, std::byte* target) const {
@@ -213,66 +195,105 @@ class Program::Runner {
     nest.kernel(source, target, nest.length, loop);
   }
 
-  void list(const Scope& scope, Offset source, Offset target, Range range) const {
-    const Offset base = program_.key_ == Key::kSource ? source : target;
-    const auto key = [&](const Single& single) {
-      return base + (program_.key_ == Key::kSource ? single.source : single.target);
-    };
-    const Single* single = program_.singles_.data() + scope.first;
-    const Single* end = single + scope.count;
-    single = std::partition_point(single, end, [&](const Single& s) { return key(s) + s.length <= range.from; });
-    end = std::partition_point(single, end, [&](const Single& s) { return key(s) < range.to; });
-    if (single == end) return;
-    const auto clipped = [&](const Single& s) {
-      const Offset from = std::max<Offset>(0, range.from - key(s));
-      const Offset to = std::min(s.length, range.to - key(s));
-      copy(s.source + source + from, s.target + target + from, to - from);
-    };
-    if (key(*single) < range.from) clipped(*single++);
-    const bool cut_at_end = single != end && key(end[-1]) + end[-1].length > range.to;
-    if (cut_at_end) --end;
-    whole_list(single, end, source, target);
-    if (cut_at_end) clipped(*end);
+  [[nodiscard]] std::span<const Batch> batches(const Scope& scope) const {
+    return std::span(program_.batches_).subspan(scope.first, scope.count);
   }
 
-  void whole_list(const Single* single, const Single* end, Offset source, Offset target) const {
-    const Lists lists{static_cast<const std::byte*>(source_.data), source - source_.origin,
-                      static_cast<std::byte*>(target_.data), target - target_.origin};
-    while (single != end) {
-      const Offset length = single->length;
-      switch (length) {  // pieces of one length stand together more often than not
-        case 4: single = lists.move_while<4>(single, end); break;
-        case 8: single = lists.move_while<8>(single, end); break;
-        case 16: single = lists.move_while<16>(single, end); break;
-        default: lists.move(*single, static_cast<std::size_t>(length)); ++single;
+  [[nodiscard]] Offset key_of(const Batch& batch) const {
+    return program_.key_ == Key::kSource ? batch.source : batch.target;
+  }
+
+  void whole_list(const Scope& scope, Offset source, Offset target, const Step& loop) const {
+    for (const Batch& batch : batches(scope)) whole_batch(batch, source, target, loop);
+  }
+
+  void whole_batch(const Batch& batch, Offset source, Offset target, const Step& loop) const {
+    const std::byte* from = at_source(source + batch.source);
+    std::byte* to = at_target(target + batch.target);
+    if (!batch.by_index) {
+      return program_.copy_list_(from, to, program_.pieces_.data() + batch.first, batch.count, loop);
+    }
+    for (Offset i = 0; i < loop.count; ++i) {
+      batch.by_index(from + i * loop.source, to + i * loop.target, program_.index_.data() + batch.first, batch.count);
+    }
+  }
+
+  void list(const Scope& scope, Offset source, Offset target, Range range) const {
+    const Offset base = program_.key_ == Key::kSource ? source : target;
+    const auto all = batches(scope);
+    auto batch = std::partition_point(all.begin(), all.end(),
+                                      [&](const Batch& b) { return base + key_of(b) + b.extent <= range.from; });
+    for (; batch != all.end() && base + key_of(*batch) < range.to; ++batch) {
+      const Offset key = base + key_of(*batch);
+      if (key >= range.from && key + batch->extent <= range.to) {
+        whole_batch(*batch, source, target, {1, 0, 0});
+      } else {
+        cut_batch(*batch, source, target, {range.from - key, range.to - key});
       }
     }
   }
 
-  // Memory, and what is to be added to a single's offsets to find it there.
-  struct Lists {
-    const std::byte* from;
-    Offset from_shift;
-    std::byte* to;
-    Offset to_shift;
-
-    void move(const Single& single, std::size_t length) const {
-      std::memcpy(to + (single.target + to_shift), from + (single.source + from_shift), length);
+  // Part of a batch; the range is relative to its key.
+  void cut_batch(const Batch& batch, Offset source, Offset target, Range range) const {
+    source += batch.source;
+    target += batch.target;
+    if (batch.by_index) {
+      cut_index(batch, source, target, range);
+    } else {
+      cut_pieces(batch, source, target, range);
     }
+  }
 
-    template <std::size_t N>
-    const Single* move_while(const Single* single, const Single* end) const {
-      for (; single != end && single->length == static_cast<Offset>(N); ++single) move(*single, N);
-      return single;
-    }
-  };
+  void cut_pieces(const Batch& batch, Offset source, Offset target, Range range) const {
+    const auto key = [&](const ListPiece& piece) {
+      return Offset{program_.key_ == Key::kSource ? piece.source : piece.target};
+    };
+    const auto clipped = [&](const ListPiece& piece) {
+      const Offset from = std::max<Offset>(0, range.from - key(piece));
+      const Offset to = std::min(Offset{piece.length}, range.to - key(piece));
+      copy(source + piece.source + from, target + piece.target + from, to - from);
+    };
+    const ListPiece* piece = program_.pieces_.data() + batch.first;
+    const ListPiece* end = piece + batch.count;
+    piece = std::partition_point(piece, end, [&](const ListPiece& p) { return key(p) + p.length <= range.from; });
+    end = std::partition_point(piece, end, [&](const ListPiece& p) { return key(p) < range.to; });
+    if (piece == end) return;
+    if (key(*piece) < range.from) clipped(*piece++);
+    const bool is_cut_at_end = piece != end && key(end[-1]) + end[-1].length > range.to;
+    if (is_cut_at_end) --end;
+    program_.copy_list_(at_source(source), at_target(target), piece, static_cast<std::size_t>(end - piece), {1, 0, 0});
+    if (is_cut_at_end) clipped(*end);
+  }
 
-  // Offsets are taken relative to the origin first: the byte at offset 0 need not be anywhere near the memory.
+  // Blocks of one length, adjacent in the key.
+  void cut_index(const Batch& batch, Offset source, Offset target, Range range) const {
+    const std::int32_t* index = program_.index_.data() + batch.first;
+    const bool is_gather = program_.key_ == Key::kTarget;
+    const auto clipped = [&](Offset i, Offset from, Offset to) {
+      const Offset at = i * batch.length + from;
+      const Offset there = index[i] + from;
+      copy(source + (is_gather ? there : at), target + (is_gather ? at : there), to - from);
+    };
+    const Offset from = std::max<Offset>(0, range.from);
+    const Offset to = std::min(batch.extent, range.to);
+    const Offset first = divide(from, batch.length);
+    const Offset last = divide(to, batch.length);
+    const Offset head = from - first * batch.length;
+    const Offset tail = to - last * batch.length;
+    if (first == last) return clipped(first, head, tail);
+    const Offset whole = head > 0 ? first + 1 : first;
+    if (head > 0) clipped(first, head, batch.length);
+    const Offset shift = whole * batch.length;
+    batch.by_index(at_source(source + (is_gather ? 0 : shift)), at_target(target + (is_gather ? shift : 0)),
+                   index + whole, static_cast<std::size_t>(last - whole));
+    if (tail > 0) clipped(last, 0, tail);
+  }
+
   [[nodiscard]] const std::byte* at_source(Offset offset) const {
-    return static_cast<const std::byte*>(source_.data) + (offset - source_.origin);
+    return reinterpret_cast<const std::byte*>(source_ + static_cast<Address>(offset));
   }
   [[nodiscard]] std::byte* at_target(Offset offset) const {
-    return static_cast<std::byte*>(target_.data) + (offset - target_.origin);
+    return reinterpret_cast<std::byte*>(target_ + static_cast<Address>(offset));
   }
 
   void copy(Offset source, Offset target, Offset length) const {
@@ -286,14 +307,14 @@ class Program::Runner {
   }
 
   const Program& program_;
-  Source source_;
-  Target target_;
+  Address source_;
+  Address target_;
   bool bypass_;
 };
 
-void Program::run(const Source& source, const Target& target, Range range, bool bypass) const {
+void Program::run(Address source, Address target, Range range, bool bypass) const {
   const Runner runner{*this, source, target, bypass};
-  if (is_stride_ && runner.run_stride(range)) return;
+  if (is_nest_ && runner.run_nest(range)) return;
   for (std::uint32_t i = 0; i < root_count_; ++i) runner.scope(scopes_[i], 0, 0, 0, range);
   if (bypass) fence();
 }

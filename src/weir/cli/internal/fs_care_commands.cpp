@@ -1,0 +1,126 @@
+// weir relayout, fsck
+
+#include <fmt/format.h>
+
+#include <weir/cli/internal/fs_connect.h>
+#include <weir/cli/internal/json_text.h>
+#include <weir/cli/internal/progress.h>
+#include <weir/layout/language.h>
+
+namespace weir::cli::internal {
+namespace {
+
+using client::CheckReport;
+using client::FileSystem;
+using client::Finding;
+
+struct RelayoutOptions {
+  FileSystemOptions file_system;
+  std::string path;
+  std::string layout;
+  std::optional<Offset> buffer;
+};
+
+struct CheckOptions {
+  FileSystemOptions file_system;
+  bool repair = false;
+  bool data = false;
+  bool json = false;
+};
+
+Result<int> relayout(const RelayoutOptions& options, Console& console) {
+  WEIR_TRY(const FileSystem fs, connect(options.file_system));
+  WEIR_TRY(const layout::Partition partition, load_layout(options.layout, console));
+  const std::string path = weir_path(options.path);
+  ProgressBar bar(console.err, console.terminal, path);
+  client::RelayoutOptions how;
+  if (options.buffer) how.max_buffer_bytes = *options.buffer;
+  how.progress = [&](Offset done, Offset all) { bar.show(done, all); };
+  WEIR_RETURN_IF_ERROR(fs.relayout(path, partition, how));
+  return kExitOk;
+}
+
+const char* kind_text(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kOrphan: return "orphan";
+    case Finding::Kind::kRelayout: return "relayout";
+    case Finding::Kind::kUnreadable: return "unreadable";
+    case Finding::Kind::kUnknown: return "unknown";
+  }
+  return "unknown";
+}
+
+void write_report_json(const CheckReport& report, std::ostream& out) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().field("files", report.files).field("directories", report.directories);
+  json.field("subfiles", report.subfiles).field("stored_bytes", report.stored_bytes).key("findings").begin_array();
+  for (const Finding& finding : report.findings) {
+    json.begin_object().field("kind", kind_text(finding.kind)).field("what", std::string_view(finding.what));
+    json.field("repaired", finding.is_repaired).end_object();
+  }
+  json.end_array().end_object();
+  out << text << '\n';
+}
+
+void write_report(const CheckReport& report, const CheckOptions& options, std::ostream& out) {
+  out << fmt::format("{} files, {} directories, {} subfiles, {} stored\n", report.files, report.directories,
+                     report.subfiles, bytes_text(static_cast<double>(report.stored_bytes)));
+  bool can_repair = false;
+  for (const Finding& finding : report.findings) {
+    out << fmt::format("{}: {}{}\n", kind_text(finding.kind), finding.what, finding.is_repaired ? " (repaired)" : "");
+    const bool is_kind = finding.kind == Finding::Kind::kOrphan || finding.kind == Finding::Kind::kRelayout;
+    can_repair = can_repair || (is_kind && !finding.is_repaired);
+  }
+  if (report.findings.empty()) out << (options.data ? "all bytes were read: no fault found\n" : "no fault found\n");
+  if (can_repair && !options.repair) out << "`weir fsck --repair` removes what belongs to nothing\n";
+}
+
+Result<int> check(const CheckOptions& options, Console& console) {
+  WEIR_TRY(const FileSystem fs, connect(options.file_system));
+  ProgressBar bar(console.err, console.terminal, "fsck");
+  client::CheckOptions how;
+  how.repair = options.repair;
+  how.read_data = options.data;
+  how.progress = [&](Offset done, Offset all) { bar.show(done, all); };
+  WEIR_TRY(const CheckReport report, fs.check(how));
+  if (options.json) {
+    write_report_json(report, console.out);
+  } else {
+    write_report(report, options, console.out);
+  }
+  for (const Finding& finding : report.findings) {
+    if (!finding.is_repaired) return kExitNo;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_care_commands(CLI::App& app, Selection& selection) {
+  add_command<RelayoutOptions>(
+      app, selection, "relayout", "Store a file by another layout",
+      "Bytes move from target to target by plan, through bounded memory.  All or nothing: until it is done, and if it "
+      "is\n"
+      "interrupted, the old layout serves.\n\n"
+      "Example:\n  weir relayout /out.dat 'hpf(shape=[4096,4096], elem=8, dist=(*,BLOCK), grid=[1,4])'\n",
+      [](CLI::App& command, RelayoutOptions& options) {
+        command.add_option("PATH", options.path, "The file")->required();
+        add_layout_text(command, "LAYOUT", options.layout, "How to store it");
+        add_size(command, "--buffer", options.buffer, "Most bytes of buffers [64M]");
+        add_file_system(command, options.file_system);
+      },
+      relayout);
+  add_command<CheckOptions>(
+      app, selection, "fsck", "Compare names with what the targets hold",
+      "Exit code 1 if something is wrong and was not repaired.\n\nExample:\n  weir fsck --data\n",
+      [](CLI::App& command, CheckOptions& options) {
+        command.add_flag("--repair", options.repair, "Remove subfiles and relayouts that belong to nothing");
+        command.add_flag("--data", options.data, "Read every byte, so that every checksum is checked");
+        add_file_system(command, options.file_system);
+        add_json(command, options.json);
+      },
+      check);
+}
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,27 @@
+#pragma once
+
+// What the commands on files share: which file system is meant, and how its names are written.
+
+#include <weir/cli/internal/command.h>
+#include <weir/client/file_system.h>
+
+namespace weir::cli::internal {
+
+struct FileSystemOptions {
+  std::string file_system;  ///< Empty: WEIR_FS, or the file that `weir up` writes.
+  double timeout = 10;      ///< Seconds a call may take.
+};
+
+void add_file_system(CLI::App& command, FileSystemOptions& options);
+Result<client::FileSystem> connect(const FileSystemOptions& options);
+
+/// "/out" of "weir:/out", "out" or "/out": names in the file system are absolute.
+std::string weir_path(const std::string& text);
+
+// One function for each file of subcommands.
+void add_daemon_commands(CLI::App& app, Selection& selection);  // up, down, status
+void add_name_commands(CLI::App& app, Selection& selection);    // ls, stat, mkdir, rm, mv, df
+void add_copy_commands(CLI::App& app, Selection& selection);    // put, get, cat
+void add_care_commands(CLI::App& app, Selection& selection);    // relayout, fsck
+
+}  // namespace weir::cli::internal

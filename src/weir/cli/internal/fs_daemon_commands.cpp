@@ -1,0 +1,275 @@
+// weir up, down, status
+//
+// `up` leaves two files: the connection file, all that clients need, and beside it NAME.servers, which processes there are, for `down`.
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <weir/cli/internal/daemons.h>
+#include <weir/cli/internal/fs_connect.h>
+#include <weir/cli/internal/json_text.h>
+#include <weir/cli/internal/progress.h>
+#include <weir/client/connection_file.h>
+
+namespace weir::cli::internal {
+namespace {
+
+using client::ConnectionFile;
+
+struct UpOptions {
+  DaemonOptions daemons;
+  std::string connection;
+  std::string config;
+  std::optional<Offset> capacity;
+};
+
+struct DownOptions {
+  std::string connection;
+  double patience = 30;
+};
+
+struct StatusOptions {
+  FileSystemOptions file_system;
+  bool json = false;
+};
+
+Result<std::string> connection_path(const std::string& given) {
+  if (!given.empty()) return std::filesystem::absolute(given).string();
+  return client::default_connection_file();
+}
+
+std::string processes_path(const std::string& connection) { return connection + ".servers"; }
+
+// ---- the processes behind a connection file --------------------------------------------------------------------------
+
+Status save_processes(const std::string& connection, const std::vector<Daemon>& daemons) {
+  const std::string path = processes_path(connection);
+  std::ofstream file(path, std::ios::trunc);
+  for (const Daemon& daemon : daemons) file << daemon.process.number << ' ' << daemon.process.started << '\n';
+  file.flush();
+  if (file) return Status::ok();
+  return {ErrorCode::kIoError, concat("cannot write ", path, ": ", std::strerror(errno))};
+}
+
+std::vector<Process> load_processes(const std::string& connection) {
+  std::vector<Process> processes;
+  std::ifstream file(processes_path(connection));
+  for (Process one; file >> one.number >> one.started;) processes.push_back(one);
+  return processes;
+}
+
+bool any_runs(const std::vector<Process>& processes) {
+  for (const Process& one : processes) {
+    if (one.is_running()) return true;
+  }
+  return false;
+}
+
+// ---- up ------------------------------------------------------------------------------------------------------------
+
+// What the file says and the command line does not.
+Status read_config(UpOptions& options, const CLI::App& command) {
+  const toml::parse_result parsed = [&]() -> toml::parse_result { return toml::parse_file(options.config); }();
+  const toml::table& table = parsed;
+  for (const auto& [key, value] : table) {
+    const std::string name(key.str());
+    if (name == "servers" && value.is_integer()) {
+      if (command.count("--servers") == 0) options.daemons.servers = static_cast<int>(value.value_or<std::int64_t>(1));
+    } else if (name == "store" && value.is_string()) {
+      if (command.count("--store") == 0) options.daemons.store = value.value_or(std::string());
+    } else if (name == "listen" && value.is_string()) {
+      if (command.count("--listen") == 0) options.daemons.listen = value.value_or(std::string());
+    } else if (name == "connection" && value.is_string()) {
+      if (command.count("--connection") == 0) options.connection = value.value_or(std::string());
+    } else if (name == "capacity" && value.is_string()) {
+      WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
+      if (command.count("--capacity") == 0) options.capacity = bytes;
+    } else {
+      return invalid_argument(concat("config file ", options.config, ": '", name,
+                                     "' is unknown or of a wrong type; known are ",
+                                     "servers (number), store, listen, connection, capacity (texts)"));
+    }
+  }
+  return Status::ok();
+}
+
+Status apply_config(UpOptions& options, const CLI::App& command) {
+  if (options.config.empty()) return Status::ok();
+  try {
+    return read_config(options, command);
+  } catch (const toml::parse_error& error) {
+    return invalid_argument(
+        concat("config file ", options.config, ": line ", error.source().begin.line, ": ", error.description()));
+  }
+}
+
+Status check_store(DaemonOptions& options) {
+  constexpr std::string_view kDisk = "disk:";
+  if (options.servers < 1 || options.servers > 1024) {
+    return invalid_argument(concat("--servers ", options.servers, ": from 1 to 1024"));
+  }
+  if (options.store == "memory") return Status::ok();
+  if (options.store.rfind(kDisk, 0) != 0 || options.store.size() == kDisk.size()) {
+    return invalid_argument(concat("--store '", options.store, "': write memory, or disk:DIR"));
+  }
+  // Servers live in another directory than their user.
+  options.store = concat(kDisk, std::filesystem::absolute(options.store.substr(kDisk.size())).string());
+  return Status::ok();
+}
+
+Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
+  WEIR_RETURN_IF_ERROR(apply_config(options, command));
+  WEIR_RETURN_IF_ERROR(check_store(options.daemons));
+  WEIR_TRY(const std::string path, connection_path(options.connection));
+  if (any_runs(load_processes(path))) {
+    return Status(ErrorCode::kExists, concat("a file system is up already: ", path,
+                                             "; stop it with `weir down`, or name another file with --connection"));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) return Status(ErrorCode::kIoError, concat("cannot make the directory of ", path, ": ", error.message()));
+  options.daemons.capacity_bytes = options.capacity.value_or(0);
+  options.daemons.log_file = path + ".log";
+
+  ConnectionFile connection;
+  connection.key = net::Key::random();
+  WEIR_TRY(const std::vector<Daemon> daemons, start_daemons(options.daemons, connection.key));
+  std::vector<Process> processes;
+  for (const Daemon& daemon : daemons) {
+    connection.servers.push_back(daemon.address);
+    processes.push_back(daemon.process);
+  }
+  Status status = save_processes(path, daemons);
+  if (status.is_ok()) status = connection.write(path);
+  if (!status.is_ok()) {
+    stop_daemons(processes, std::chrono::seconds(2));
+    return status;
+  }
+  console.out << fmt::format("{} server{} up, store {}\nexport WEIR_FS={}\n", daemons.size(),
+                             daemons.size() == 1 ? "" : "s", options.daemons.store, path);
+  return kExitOk;
+}
+
+// ---- down ----------------------------------------------------------------------------------------------------------
+
+Result<int> down(const DownOptions& options, Console& console) {
+  std::string given = options.connection;
+  if (const char* variable = std::getenv("WEIR_FS"); given.empty() && variable != nullptr) given = variable;
+  WEIR_TRY(const std::string path, connection_path(given));
+  const std::vector<Process> processes = load_processes(path);
+  if (processes.empty()) {
+    return Status(ErrorCode::kNotFound,
+                  concat("no file system was started with ", path, ": name its connection file with --connection"));
+  }
+  const bool was_running = any_runs(processes);
+  const int killed =
+      stop_daemons(processes, std::chrono::milliseconds(static_cast<std::int64_t>(options.patience * 1000)));
+  for (const std::string& file : {path, processes_path(path), path + ".log"}) std::remove(file.c_str());
+  if (killed > 0) {
+    console.err << fmt::format("weir down: {} of {} servers did not stop in {} s and were killed\n", killed,
+                               processes.size(), options.patience);
+    return kExitNo;
+  }
+  console.out << (was_running ? "down\n" : "down; its servers were not running any more\n");
+  return kExitOk;
+}
+
+// ---- status --------------------------------------------------------------------------------------------------------
+
+void status_json(const std::vector<client::ServerStatus>& servers, std::ostream& out) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_array();
+  for (const client::ServerStatus& one : servers) {
+    json.begin_object()
+        .field("server", static_cast<Offset>(one.server))
+        .field("address", std::string_view(one.address));
+    json.field("alive", one.error.is_ok());
+    if (!one.error.is_ok()) json.field("error", std::string_view(one.error.message()));
+    json.field("requests", one.requests).field("bytes_in", one.bytes_in).field("bytes_out", one.bytes_out);
+    json.field("views", one.views).field("clients", one.clients).end_object();
+  }
+  json.end_array();
+  out << text << '\n';
+}
+
+Result<int> status(const StatusOptions& options, Console& console) {
+  WEIR_TRY(const client::FileSystem fs, connect(options.file_system));
+  const std::vector<client::ServerStatus> servers = fs.server_status();
+  bool all_alive = true;
+  for (const client::ServerStatus& one : servers) all_alive = all_alive && one.error.is_ok();
+  if (options.json) {
+    status_json(servers, console.out);
+    return all_alive ? kExitOk : kExitNo;
+  }
+  console.out << fmt::format("{:>6} {:<24} {:<8} {:>10} {:>12} {:>12} {:>8} {:>8}\n", "server", "address", "state",
+                             "requests", "received", "sent", "views", "clients");
+  for (const client::ServerStatus& one : servers) {
+    if (!one.error.is_ok()) {
+      console.out << fmt::format("{:>6} {:<24} {}\n", one.server, one.address, one.error.message());
+      continue;
+    }
+    console.out << fmt::format("{:>6} {:<24} {:<8} {:>10} {:>12} {:>12} {:>8} {:>8}\n", one.server, one.address, "up",
+                               one.requests, bytes_text(static_cast<double>(one.bytes_in)),
+                               bytes_text(static_cast<double>(one.bytes_out)), one.views, one.clients);
+  }
+  return all_alive ? kExitOk : kExitNo;
+}
+
+void add_connection(CLI::App& command, std::string& connection) {
+  command
+      .add_option("--connection", connection, "The connection file [$XDG_RUNTIME_DIR/weir/fs.toml or ~/.weir/fs.toml]")
+      ->type_name("FILE");
+}
+
+}  // namespace
+
+void add_daemon_commands(CLI::App& app, Selection& selection) {
+  CLI::App* start = app.add_subcommand("up", "Start a file system: servers in the background, as this user");
+  start->footer(
+      "The servers run until `weir down`.  Clients find them by the connection file, which has their addresses and the "
+      "key.\n\n"
+      "Examples:\n"
+      "  weir up --servers 4\n"
+      "  weir up --servers 2 --store disk:/scratch/weir\n"
+      "  weir up --config weir.toml      servers = 4, store = \"memory\", capacity = \"2G\", listen = \"10.0.0.1\"\n");
+  auto options = std::make_shared<UpOptions>();
+  start->add_option("--servers", options->daemons.servers, "How many")->capture_default_str();
+  start->add_option("--store", options->daemons.store, "Where bytes go: memory, or disk:DIR")->capture_default_str();
+  add_size(*start, "--capacity", options->capacity,
+           "Most bytes of each memory store [its share of half of the memory]");
+  start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
+  start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");
+  add_connection(*start, options->connection);
+  start->callback([&selection, options, start] {
+    selection.action = [options, start](Console& console) { return up(*options, *start, console); };
+  });
+
+  add_command<DownOptions>(
+      app, selection, "down", "Stop the servers that `weir up` started", "Example:\n  weir down\n",
+      [](CLI::App& command, DownOptions& how) {
+        add_connection(command, how.connection);
+        command.add_option("--patience", how.patience, "Seconds to wait before servers are killed")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str();
+      },
+      down);
+  add_command<StatusOptions>(
+      app, selection, "status", "Which servers are alive, and what they have done", "Example:\n  weir status --json\n",
+      [](CLI::App& command, StatusOptions& how) {
+        add_file_system(command, how.file_system);
+        add_json(command, how.json);
+      },
+      status);
+}
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,33 @@
+#pragma once
+
+// Copies a range in chunks by several threads, so that an interrupted copy can go on: at any moment all chunks below a frontier are
+// done, and none beyond frontier + window is begun.  Whoever finds a copy of n bytes that was cut short knows that the first
+// n - window bytes of it are good.
+
+#include <functional>
+#include <span>
+
+#include <weir/base/checked.h>
+#include <weir/base/result.h>
+
+namespace weir::cli::internal {
+
+struct CopyOptions {
+  int jobs = 4;
+  Offset chunk_bytes = Offset{4} << 20;
+  std::function<void(Offset done)> progress;  ///< Called by one thread at a time.
+
+  [[nodiscard]] Offset window_bytes() const { return 2 * jobs * chunk_bytes; }
+};
+
+/// Copies bytes [offset, offset + buffer.size()), using `buffer`.  Called from several threads.
+using CopyChunk = std::function<Status(Offset offset, std::span<std::byte> buffer)>;
+
+/// Calls `copy` for all chunks of [from, to).  Stops at the first error, or with kInterrupted after Ctrl-C (SIGINT, SIGTERM).
+Status copy_in_parallel(Offset from, Offset to, const CopyOptions& options, const CopyChunk& copy);
+
+/// The message of the error that Ctrl-C makes of a copy.
+inline constexpr char kInterrupted[] = "interrupted";
+inline constexpr int kExitInterrupted = 130;
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,214 @@
+// FileSystem::check and server_status: what there is, against what there should be.
+//
+// Subfiles are listed before names: one that is made while we look has a file by the time that names are listed, and one that is removed
+// meanwhile is looked for again before it counts as an orphan.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <weir/base/text.h>
+#include <weir/client/file_system.h>
+#include <weir/client/internal/session.h>
+
+namespace weir::client {
+
+namespace {
+
+using internal::Session;
+
+constexpr std::uint32_t kPage = 1000;
+
+struct Stored {
+  std::uint32_t server;
+  wire::Subfile subfile;
+};
+
+struct Name {
+  std::string path;
+  wire::AttributesT attributes;
+};
+
+Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server) {
+  std::vector<Stored> all;
+  wire::Subfile after(0, 0);
+  for (;;) {
+    wire::ListSubfilesT request;
+    request.after = std::make_unique<wire::Subfile>(after);
+    request.limit = kPage;
+    WEIR_TRY(const wire::SubfilesT page, session.call<wire::SubfilesT>(server, std::move(request)));
+    for (const wire::Subfile& one : page.subfiles) all.push_back({server, one});
+    if (page.is_complete || page.subfiles.empty()) return all;
+    after = page.subfiles.back();
+  }
+}
+
+Result<std::vector<Name>> all_names(Session& session) {
+  std::vector<Name> names;
+  std::uint64_t after = 0;
+  for (;;) {
+    wire::AllFilesT request;
+    request.after = after;
+    request.limit = kPage;
+    WEIR_TRY(wire::ListingT page, session.call<wire::ListingT>(0, std::move(request)));
+    for (auto& entry : page.entries) {
+      after = std::max(after, entry->attributes->file);
+      names.push_back({entry->name, std::move(*entry->attributes)});
+    }
+    if (page.is_complete || page.entries.empty()) return names;
+  }
+}
+
+class Check {
+ public:
+  Check(Session& session, const FileSystem& fs, const CheckOptions& options)
+      : session_(session), fs_(fs), options_(options) {}
+
+  Result<CheckReport> run() {
+    std::vector<Stored> stored;
+    for (std::uint32_t server = 0; server < session_.server_count(); ++server) {
+      Result<std::vector<Stored>> some = stored_on(session_, server);
+      if (!some.is_ok()) {
+        find(Finding::Kind::kUnknown, concat("server ", server, ": ", some.status().message()));
+        continue;
+      }
+      stored.insert(stored.end(), some->begin(), some->end());
+    }
+    WEIR_TRY(const std::vector<Name> names, all_names(session_));
+    count(names);
+    look_for_relayouts(names);
+    for (const Stored& one : stored) WEIR_RETURN_IF_ERROR(look_at(one));
+    if (options_.read_data) read_all(names);
+    return std::move(report_);
+  }
+
+ private:
+  void find(Finding::Kind kind, std::string what, bool is_repaired = false) {
+    report_.findings.push_back({kind, std::move(what), is_repaired});
+  }
+
+  void count(const std::vector<Name>& names) {
+    for (const Name& name : names) {
+      if (name.attributes.is_directory) {
+        ++report_.directories;
+        continue;
+      }
+      if (data_.emplace(name.attributes.data, name.attributes.targets).second &&
+          files_.insert(name.attributes.file).second) {
+        ++report_.files;
+      }
+    }
+  }
+
+  // A file with a relayout under way is listed twice, the second time as it will be.
+  void look_for_relayouts(const std::vector<Name>& names) {
+    for (std::size_t i = 1; i < names.size(); ++i) {
+      const wire::AttributesT& will_be = names[i].attributes;
+      if (will_be.is_directory || will_be.file != names[i - 1].attributes.file) continue;
+      Status status;
+      if (options_.repair) {
+        wire::EndRelayoutT end;
+        end.file = will_be.file;
+        end.data = will_be.data;
+        end.commit = false;
+        status = session_.call<wire::AttributesT>(0, std::move(end)).status();
+        if (status.is_ok()) data_.erase(will_be.data);
+      }
+      find(Finding::Kind::kRelayout, concat(names[i].path, ": a relayout did not end; the old layout serves"),
+           options_.repair && status.is_ok());
+    }
+  }
+
+  [[nodiscard]] bool belongs(const Stored& one) const {
+    const auto file = data_.find(one.subfile.file());
+    if (file == data_.end()) return false;
+    const std::vector<std::uint32_t>& targets = file->second;
+    return one.subfile.element() < targets.size() && targets[one.subfile.element()] == one.server;
+  }
+
+  Status look_at(const Stored& one) {
+    ++report_.subfiles;
+    wire::InspectT inspect;
+    inspect.subfile = std::make_unique<wire::Subfile>(one.subfile);
+    const Result<wire::SubfileInfoT> info = session_.call<wire::SubfileInfoT>(one.server, std::move(inspect));
+    if (!info.is_ok()) {
+      find(Finding::Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
+      return Status::ok();
+    }
+    report_.stored_bytes += info->stored_bytes;
+    if (belongs(one) || (info->length == 0 && info->stored_bytes == 0)) return Status::ok();
+    Status status;
+    if (options_.repair) {
+      wire::RemoveSubfileT remove;
+      remove.subfile = std::make_unique<wire::Subfile>(one.subfile);
+      status = session_.call<wire::DoneT>(one.server, std::move(remove)).status();
+    }
+    find(Finding::Kind::kOrphan,
+         concat("server ", one.server, ": subfile ", one.subfile.file(), ".", one.subfile.element(), ", ",
+                info->stored_bytes, " bytes, belongs to no file"),
+         options_.repair && status.is_ok());
+    return Status::ok();
+  }
+
+  void read_all(const std::vector<Name>& names) {
+    Offset done = 0;
+    std::set<std::uint64_t> seen;
+    for (const Name& name : names) {
+      if (name.attributes.is_directory || !seen.insert(name.attributes.file).second) continue;
+      const Status status = read_file(name.path, done);
+      if (!status.is_ok()) find(Finding::Kind::kUnreadable, concat(name.path, ": ", status.message()));
+    }
+  }
+
+  Status read_file(const std::string& path, Offset& done) {
+    Result<File> file = fs_.open(path);
+    if (file.status().code() == ErrorCode::kNotFound) return Status::ok();  // removed since
+    WEIR_RETURN_IF_ERROR(file.status());
+    WEIR_TRY(const View view, file->linear());
+    WEIR_TRY(const Offset size, file->size());
+    std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<Offset>(size, Offset{4} << 20)));
+    for (Offset at = 0; at < size;) {
+      const Offset length = std::min<Offset>(size - at, static_cast<Offset>(buffer.size()));
+      WEIR_RETURN_IF_ERROR(view.read(at, std::span(buffer).first(static_cast<std::size_t>(length))));
+      at += length;
+      done += length;
+      if (options_.progress) options_.progress(std::min(done, report_.stored_bytes), report_.stored_bytes);
+    }
+    return Status::ok();
+  }
+
+  Session& session_;
+  const FileSystem& fs_;
+  const CheckOptions& options_;
+  CheckReport report_;
+  std::map<std::uint64_t, std::vector<std::uint32_t>> data_;  // what subfiles are filed under -> targets
+  std::set<std::uint64_t> files_;
+};
+
+}  // namespace
+
+Result<CheckReport> FileSystem::check(const CheckOptions& options) const {
+  return Check(*session_, *this, options).run();
+}
+
+std::vector<ServerStatus> FileSystem::server_status() const {
+  std::vector<ServerStatus> all;
+  for (std::uint32_t server = 0; server < session_->server_count(); ++server) {
+    ServerStatus one;
+    one.server = server;
+    one.address = session_->address_of(server).text;
+    const Result<wire::CountersT> counters = session_->call<wire::CountersT>(server, wire::StatisticsT{});
+    one.error = counters.status();
+    if (counters.is_ok()) {
+      one.requests = static_cast<std::int64_t>(counters->requests);
+      one.bytes_in = static_cast<std::int64_t>(counters->bytes_in);
+      one.bytes_out = static_cast<std::int64_t>(counters->bytes_out);
+      one.views = static_cast<std::int64_t>(counters->views);
+      one.clients = static_cast<std::int64_t>(counters->peers);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace weir::client

@@ -1,0 +1,164 @@
+#include <weir/client/connection_file.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <weir/base/text.h>
+
+namespace weir::client {
+
+namespace {
+
+constexpr std::int64_t kFileVersion = 1;
+constexpr std::size_t kKeyBytes = 32;
+
+Status io_error(const std::string& path, std::string_view what) {
+  const int error = errno;
+  return {error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIoError,
+          concat("connection file ", path, ": ", what, ": ", std::strerror(error))};
+}
+
+Status wrong(const std::string& path, std::string_view what) {
+  return invalid_argument(concat("connection file ", path, ": ", what));
+}
+
+std::string to_hex(const net::Key& key) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : key.bytes) {
+    text += kDigits[std::to_integer<std::size_t>(byte) >> 4];
+    text += kDigits[std::to_integer<std::size_t>(byte) & 15];
+  }
+  return text;
+}
+
+int digit(char character) {
+  if (character >= '0' && character <= '9') return character - '0';
+  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
+  if (character >= 'A' && character <= 'F') return character - 'A' + 10;
+  return -1;
+}
+
+Result<net::Key> from_hex(const std::string& path, std::string_view text) {
+  net::Key key;
+  if (text.size() != 2 * kKeyBytes) return wrong(path, "`key` must have 64 hex digits");
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = digit(text[i]);
+    const int low = digit(text[i + 1]);
+    if (high < 0 || low < 0) return wrong(path, "`key` must have 64 hex digits");
+    key.bytes.push_back(static_cast<std::byte>(high * 16 + low));
+  }
+  return key;
+}
+
+Result<net::Key> key_of(const std::string& path, const toml::table& table) {
+  if (const auto text = table["key"].value<std::string>()) return from_hex(path, *text);
+  if (const auto name = table["key_file"].value<std::string>()) {
+    return net::Key::load((std::filesystem::path(path).parent_path() / *name).string());
+  }
+  return wrong(path, "it has neither `key` nor `key_file`");
+}
+
+Result<ConnectionFile> from_table(const std::string& path, const toml::table& table) {
+  const auto version = table["version"].value<std::int64_t>();
+  if (version != kFileVersion) {
+    return wrong(path, concat("`version` is ", version.value_or(0), "; this program knows ", kFileVersion));
+  }
+  ConnectionFile file;
+  WEIR_TRY(file.key, key_of(path, table));
+  const toml::array* servers = table["servers"].as_array();
+  if (servers == nullptr || servers->empty()) return wrong(path, "`servers` must be a list of addresses");
+  for (const toml::node& node : *servers) {
+    const auto address = node.value<std::string>();
+    if (!address) return wrong(path, "`servers` must be a list of addresses");
+    file.servers.push_back({*address});
+  }
+  return file;
+}
+
+Result<std::string> read_private(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return io_error(path, "cannot open");
+  struct ::stat info {};
+  const bool known = ::fstat(descriptor, &info) == 0;
+  std::string text;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = ::read(descriptor, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(got));
+  const int error = errno;
+  ::close(descriptor);
+  errno = error;
+  if (!known || got < 0) return io_error(path, "cannot read");
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return Status(ErrorCode::kPermission,
+                  concat("connection file ", path, " is open to others than its owner; use chmod 600 and a new key"));
+  }
+  return text;
+}
+
+Status write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = ::write(descriptor, text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return {ErrorCode::kIoError, std::strerror(errno)};
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+  if (::fsync(descriptor) != 0) return {ErrorCode::kIoError, std::strerror(errno)};
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<ConnectionFile> ConnectionFile::read(const std::string& path) {
+  WEIR_TRY(const std::string text, read_private(path));
+  try {
+    return from_table(path, toml::parse(text, path));
+  } catch (const toml::parse_error& error) {
+    return wrong(path, concat("line ", error.source().begin.line, ": ", error.description()));
+  }
+}
+
+Status ConnectionFile::write(const std::string& path) const {
+  toml::array addresses;
+  for (const net::Address& server : servers) addresses.push_back(server.text);
+  const toml::table table{{"version", kFileVersion}, {"key", to_hex(key)}, {"servers", std::move(addresses)}};
+  std::ostringstream text;
+  text << table << '\n';
+
+  const std::string temporary = concat(path, ".", ::getpid(), ".new");
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return io_error(temporary, "cannot make");
+  Status written = write_all(descriptor, text.str());
+  if (::close(descriptor) != 0 && written.is_ok()) written = {ErrorCode::kIoError, std::strerror(errno)};
+  if (written.is_ok() && std::rename(temporary.c_str(), path.c_str()) != 0) written = io_error(path, "cannot replace");
+  if (!written.is_ok()) {
+    ::unlink(temporary.c_str());
+    return {ErrorCode::kIoError, concat("connection file ", path, ": cannot write: ", written.message())};
+  }
+  return Status::ok();
+}
+
+Result<std::string> default_connection_file() {
+  const auto below = [](const char* variable, const char* name) -> std::optional<std::string> {
+    const char* folder = std::getenv(variable);
+    if (folder == nullptr || *folder == '\0') return std::nullopt;
+    return concat(folder, name);
+  };
+  if (const auto path = below("XDG_RUNTIME_DIR", "/weir/fs.toml")) return *path;
+  if (const auto path = below("HOME", "/.weir/fs.toml")) return *path;
+  return invalid_argument("no place for a connection file: set XDG_RUNTIME_DIR or HOME, or name the file");
+}
+
+}  // namespace weir::client

@@ -1,0 +1,325 @@
+#include <weir/client/file_system.h>
+
+#include <algorithm>
+#include <random>
+
+#include <weir/base/text.h>
+#include <weir/client/internal/bound_view.h>
+#include <weir/client/internal/relayout.h>
+#include <weir/client/internal/session.h>
+
+namespace weir::client {
+
+using internal::Access;
+using internal::BoundView;
+using internal::Incarnation;
+using internal::OpenFile;
+using internal::Repeat;
+using internal::Session;
+
+namespace {
+
+constexpr std::uint32_t kListAtOnce = 1000;
+
+Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
+  wire::LookupT lookup;
+  lookup.path = path;
+  return session.call<wire::AttributesT>(0, std::move(lookup));
+}
+
+Result<std::shared_ptr<OpenFile>> open_with(const std::shared_ptr<Session>& session, const std::string& path,
+                                            const wire::AttributesT& attributes) {
+  WEIR_TRY(auto incarnation, Incarnation::create(path, attributes));
+  return std::make_shared<OpenFile>(session, path, std::move(incarnation));
+}
+
+// Removes the subfiles of what is no more.
+Status clean_up(Session& session, const std::string& path, const wire::AttributesT& attributes) {
+  if (attributes.file == 0 || attributes.is_directory) return Status::ok();
+  WEIR_TRY(const auto gone, Incarnation::create(path, attributes));
+  return remove_subfiles(session, *gone);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- names
+
+FileSystem::FileSystem(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+
+Result<FileSystem> FileSystem::connect(const ConnectOptions& options) {
+  WEIR_TRY(auto session, Session::connect(options));
+  return FileSystem(std::move(session));
+}
+
+Result<File> FileSystem::create(const std::string& path, const layout::Partition& layout,
+                                const CreateOptions& options) const {
+  WEIR_RETURN_IF_ERROR(layout.validate());
+  wire::CreateT create;
+  create.path = path;
+  create.layout = wire::to_bytes(layout);
+  create.mode = options.mode;
+  create.exclusive = options.exclusive;
+  create.targets = options.targets;
+  WEIR_TRY(const wire::AttributesT attributes,
+           session_->call<wire::AttributesT>(0, std::move(create), options.exclusive ? Repeat::kNever : Repeat::kSafe));
+  WEIR_TRY(auto open, open_with(session_, path, attributes));
+  return File(std::move(open));
+}
+
+Result<File> FileSystem::open(const std::string& path) const {
+  WEIR_TRY(const wire::AttributesT attributes, look_up(*session_, path));
+  WEIR_TRY(auto open, open_with(session_, path, attributes));
+  return File(std::move(open));
+}
+
+Result<Stat> FileSystem::stat(const std::string& path) const {
+  WEIR_TRY(const wire::AttributesT attributes, look_up(*session_, path));
+  Stat stat{.file = attributes.file,
+            .is_directory = attributes.is_directory,
+            .mode = attributes.mode,
+            .uid = attributes.uid,
+            .gid = attributes.gid,
+            .created_ns = attributes.created_ns,
+            .changed_ns = attributes.changed_ns,
+            .size = 0,
+            .layout = {},
+            .subfiles = {}};
+  if (stat.is_directory) return stat;
+  WEIR_TRY(const auto file, Incarnation::create(path, attributes));
+  stat.layout = file->layout();
+  auto calls = internal::calls_to_subfiles(*session_, *file, [&](std::uint32_t element) {
+    wire::InspectT inspect;
+    inspect.subfile = internal::to_wire(file->subfile(element));
+    return inspect;
+  });
+  session_->run(calls, Repeat::kSafe);
+  for (const internal::Outgoing& call : calls) {
+    WEIR_TRY(const wire::SubfileInfoT info, session_->answer<wire::SubfileInfoT>(call));
+    stat.size = std::max(stat.size, info.file_end);
+    stat.subfiles.push_back({call.server, info.length, info.stored_bytes});
+  }
+  return stat;
+}
+
+Status FileSystem::remove(const std::string& path) const {
+  wire::RemoveT remove;
+  remove.path = path;
+  WEIR_TRY(const wire::AttributesT gone, session_->call<wire::AttributesT>(0, std::move(remove), Repeat::kNever));
+  return clean_up(*session_, path, gone);
+}
+
+Status FileSystem::remove_directory(const std::string& path) const {
+  wire::RemoveT remove;
+  remove.path = path;
+  remove.directory = true;
+  return session_->call<wire::AttributesT>(0, std::move(remove), Repeat::kNever).status();
+}
+
+Status FileSystem::make_directory(const std::string& path, std::uint32_t mode) const {
+  wire::MakeDirectoryT make;
+  make.path = path;
+  make.mode = mode;
+  return session_->call<wire::AttributesT>(0, std::move(make), Repeat::kNever).status();
+}
+
+Status FileSystem::rename(const std::string& from, const std::string& to) const {
+  wire::RenameT rename;
+  rename.from = from;
+  rename.to = to;
+  internal::Outgoing call{0, wire::encode_request(std::move(rename), session_->timeout_ms()), {}, {}, {}};
+  session_->run({&call, 1}, Repeat::kNever);
+  WEIR_TRY(const wire::ReplyHeadT head, session_->decode(0, *call.result));
+  const wire::AttributesT* replaced = head.answer.AsAttributes();
+  return replaced == nullptr ? Status::ok() : clean_up(*session_, to, *replaced);
+}
+
+Result<std::vector<Entry>> FileSystem::list(const std::string& path) const {
+  std::vector<Entry> entries;
+  for (bool is_complete = false; !is_complete;) {
+    wire::ListT list;
+    list.path = path;
+    list.after = entries.empty() ? std::string() : entries.back().name;
+    list.limit = kListAtOnce;
+    WEIR_TRY(const wire::ListingT listing, session_->call<wire::ListingT>(0, std::move(list)));
+    for (const auto& entry : listing.entries) {
+      entries.push_back({entry->name, entry->attributes && entry->attributes->is_directory});
+    }
+    is_complete = listing.is_complete || listing.entries.empty();
+  }
+  return entries;
+}
+
+Status FileSystem::set_mode(const std::string& path, std::uint32_t mode) const {
+  wire::SetAttributesT set;
+  set.path = path;
+  set.set_mode = true;
+  set.mode = mode;
+  return session_->call<wire::AttributesT>(0, std::move(set)).status();
+}
+
+Status FileSystem::set_owner(const std::string& path, std::uint32_t uid, std::uint32_t gid) const {
+  wire::SetAttributesT set;
+  set.path = path;
+  set.set_owner = true;
+  set.uid = uid;
+  set.gid = gid;
+  return session_->call<wire::AttributesT>(0, std::move(set)).status();
+}
+
+Status FileSystem::set_layout(const std::string& path, const layout::Partition& layout) const {
+  WEIR_RETURN_IF_ERROR(layout.validate());
+  WEIR_TRY(const File file, open(path));
+  WEIR_TRY(const Offset size, file.size());
+  if (size > 0) {
+    return invalid_argument(concat("set_layout of ", path, ": it has ", size, " bytes already; use relayout"));
+  }
+  wire::SetAttributesT set;
+  set.path = path;
+  set.layout = wire::to_bytes(layout);
+  return session_->call<wire::AttributesT>(0, std::move(set)).status();
+}
+
+Status FileSystem::relayout(const std::string& path, const layout::Partition& layout,
+                            const RelayoutOptions& options) const {
+  return internal::relayout(session_, path, layout, options);
+}
+
+Result<std::vector<TargetUsage>> FileSystem::usage() const {
+  std::vector<TargetUsage> out;
+  for (std::uint32_t i = 0; i < session_->server_count(); ++i) {
+    WEIR_TRY(const wire::UsageT usage, session_->call<wire::UsageT>(i, wire::UsageOfT{}));
+    // Every server knows its own store only.
+    WEIR_TRY(const wire::MembersT members, session_->call<wire::MembersT>(i, wire::MembershipT{}));
+    for (const auto& server : members.servers) {
+      if (server->index != i) continue;
+      out.push_back({i, server->address, server->store, usage.capacity_bytes, usage.used_bytes, usage.subfiles});
+    }
+  }
+  return out;
+}
+
+// ---------------------------------------------------------------- files
+
+File::File(std::shared_ptr<OpenFile> open) : open_(std::move(open)) {}
+
+const std::string& File::path() const { return open_->path(); }
+layout::Partition File::layout() const { return open_->incarnation()->layout(); }
+
+Result<View> File::view(const layout::Element& element) const {
+  WEIR_TRY(auto bound, BoundView::create(open_, element));
+  return View(std::move(bound));
+}
+
+Result<View> File::linear() const {
+  WEIR_TRY(const layout::Element bytes, layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
+  return view(bytes);
+}
+
+Result<Offset> File::size() const { return open_->size(); }
+Status File::truncate(Offset size) const { return open_->truncate(size); }
+Status File::preallocate(Offset size) const { return open_->preallocate(size); }
+Status File::sync() const { return open_->sync(); }
+
+// ---------------------------------------------------------------- locks
+
+struct FileLock::State {
+  std::shared_ptr<Session> session;
+  std::uint64_t file;
+  Offset from;
+  Offset to;
+  std::uint64_t owner;
+};
+
+Result<FileLock> File::lock(Offset from, Offset to, bool exclusive) const {
+  if (from < 0 || from >= to || to > kMaxBytes) {
+    return out_of_range(concat("lock of ", path(), ": bytes ", from, " to ", to));
+  }
+  std::random_device random;
+  auto state = std::make_unique<FileLock::State>(FileLock::State{open_->shared_session(), open_->incarnation()->file(),
+                                                                 from, to, (std::uint64_t{random()} << 32) | random()});
+  wire::LockT lock;
+  lock.file = state->file;
+  lock.range = std::make_unique<wire::Range>(from, to);
+  lock.exclusive = exclusive;
+  lock.owner = state->owner;
+  lock.wait = true;
+  const Status status = state->session->call<wire::DoneT>(0, std::move(lock)).status();
+  if (status.is_ok()) return FileLock(std::move(state));
+  if (status.code() == ErrorCode::kTimedOut) {
+    // It may have been granted just then.
+    (void)FileLock(std::move(state)).release();
+  }
+  return status;
+}
+
+FileLock::FileLock(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FileLock::FileLock(FileLock&&) noexcept = default;
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  (void)release();
+  state_ = std::move(other.state_);
+  return *this;
+}
+FileLock::~FileLock() { (void)release(); }
+
+Status FileLock::release() {
+  if (!state_) return Status::ok();
+  wire::UnlockT unlock;
+  unlock.file = state_->file;
+  unlock.range = std::make_unique<wire::Range>(state_->from, state_->to);
+  unlock.owner = state_->owner;
+  const std::unique_ptr<State> state = std::move(state_);
+  return state->session->call<wire::DoneT>(0, std::move(unlock)).status();
+}
+
+// ---------------------------------------------------------------- views
+
+View::View(std::shared_ptr<BoundView> bound) : bound_(std::move(bound)) {}
+
+const layout::Element& View::element() const { return bound_->element(); }
+Status View::read(Offset from, std::span<std::byte> memory) const { return bound_->read(from, memory); }
+Status View::write(Offset from, std::span<const std::byte> memory) const { return bound_->write(from, memory); }
+Status View::read(Offset from, Offset bytes, const Memory& memory) const { return bound_->read(from, bytes, memory); }
+Status View::write(Offset from, Offset bytes, const ConstMemory& memory) const {
+  return bound_->write(from, bytes, memory);
+}
+
+Status View::read(std::span<const ReadPart> parts) const {
+  std::vector<Access> accesses;
+  for (const ReadPart& part : parts) {
+    accesses.push_back({false, part.from, static_cast<Offset>(part.memory.size()), part.memory.data()});
+  }
+  return bound_->run(accesses);
+}
+
+Status View::write(std::span<const WritePart> parts) const {
+  std::vector<Access> accesses;
+  for (const WritePart& part : parts) {
+    accesses.push_back(
+        {true, part.from, static_cast<Offset>(part.memory.size()), const_cast<std::byte*>(part.memory.data())});
+  }
+  return bound_->run(accesses);
+}
+
+Pending View::start_read(Offset from, std::span<std::byte> memory) const {
+  return Pending(bound_->start({false, from, static_cast<Offset>(memory.size()), memory.data()}));
+}
+
+Pending View::start_write(Offset from, std::span<const std::byte> memory) const {
+  return Pending(
+      bound_->start({true, from, static_cast<Offset>(memory.size()), const_cast<std::byte*>(memory.data())}));
+}
+
+AccessReport View::report() const { return bound_->report(); }
+std::string View::explain() const { return bound_->explain(); }
+
+// ---------------------------------------------------------------- operations under way
+
+Pending::Pending() = default;
+Pending::Pending(std::shared_ptr<internal::Operation> operation) : operation_(std::move(operation)) {}
+Pending::Pending(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&& other) noexcept = default;
+Pending::~Pending() = default;
+bool Pending::test() { return !operation_ || operation_->test(); }
+Status Pending::wait() { return operation_ ? operation_->wait() : Status::ok(); }
+
+}  // namespace weir::client

@@ -1,0 +1,277 @@
+#pragma once
+
+// A file system as a program sees it.
+//
+//   auto fs = FileSystem::connect();                                   the one that WEIR_FS names
+//   auto file = fs->create("/out", *parse_layout("stripe(unit=64K, over=4)"));
+//   auto view = file->view(element);                                   the part of the file that this process owns
+//   view->write(0, bytes);                                             from its own offset 0 on
+//
+// Handles are small values that share what they stand for.  \threadsafety All of them safe from any thread.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weir/base/result.h>
+#include <weir/layout/element.h>
+#include <weir/layout/partition.h>
+
+namespace weir::client {
+
+namespace internal {
+class Session;
+class OpenFile;
+class BoundView;
+class Operation;
+}  // namespace internal
+
+struct ConnectOptions {
+  /// A connection file, or addresses "tcp:HOST:PORT,..." (then the key is the file that WEIR_KEY_FILE names).  Empty: what WEIR_FS says,
+  /// or else the file that `weir up` writes.
+  std::string file_system;
+  /// How long a call may take before it ends with kTimedOut.  Large transfers get more, by their bytes.
+  std::chrono::milliseconds timeout{10000};
+  /// Map memory of servers on the same host instead of sending messages, where the store allows it.
+  bool direct = true;
+};
+
+struct Stat {
+  std::uint64_t file = 0;
+  bool is_directory = false;
+  std::uint32_t mode = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::int64_t created_ns = 0;
+  std::int64_t changed_ns = 0;
+  Offset size = 0;
+  std::optional<layout::Partition> layout;  ///< Of files.
+  struct Subfile {
+    std::uint32_t target = 0;
+    Offset length = 0;
+    Offset stored_bytes = 0;
+  };
+  std::vector<Subfile> subfiles;
+};
+
+struct Entry {
+  std::string name;
+  bool is_directory = false;
+};
+
+struct TargetUsage {
+  std::uint32_t target = 0;
+  std::string address;
+  std::string store;
+  Offset capacity_bytes = 0;
+  Offset used_bytes = 0;
+  Offset subfiles = 0;
+};
+
+struct CreateOptions {
+  std::uint32_t mode = 0644;
+  bool exclusive = false;                ///< kExists if it is there; otherwise it is opened as it is, its layout too.
+  std::vector<std::uint32_t> targets{};  ///< Of each subfile; empty: round robin from a start of the file's own.
+};
+
+/// What an access cost, counted: the table of the View I/O paper.
+struct AccessReport {
+  std::int64_t calls = 0;           ///< Reads and writes asked for.
+  std::int64_t messages = 0;        ///< Sent to targets for them.
+  std::int64_t index_bytes = 0;     ///< Sent to say which bytes are meant, views included.
+  std::int64_t moved_bytes = 0;     ///< Moved between memory of the program and targets.
+  std::int64_t extra_bytes = 0;     ///< Of these, not asked for.
+  std::int64_t direct_bytes = 0;    ///< Of these, copied without any message.
+  std::int64_t gathered_bytes = 0;  ///< Copied once more on the client's side, since its pieces were not in one.
+};
+
+/// Memory of the program that is not in one piece: byte k of what is read or written is at data + layout.unmap(k).
+struct Memory {
+  void* data = nullptr;
+  layout::Element layout;
+};
+struct ConstMemory {
+  const void* data = nullptr;
+  layout::Element layout;
+};
+
+/// A read or write under way.  Memory must stay until it is done; dropping it waits.
+class Pending {
+ public:
+  Pending();
+  explicit Pending(std::shared_ptr<internal::Operation> operation);
+  Pending(Pending&&) noexcept;
+  Pending& operator=(Pending&&) noexcept;
+  ~Pending();
+  /// Does what can be done now.  \returns true when done; then wait() tells how it went.
+  bool test();
+  Status wait();
+
+ private:
+  std::shared_ptr<internal::Operation> operation_;
+};
+
+struct WritePart {
+  Offset from = 0;
+  std::span<const std::byte> memory;
+};
+struct ReadPart {
+  Offset from = 0;
+  std::span<std::byte> memory;
+};
+
+/// A window on a file: an element, and the maps between it and every subfile.
+class View {
+ public:
+  explicit View(std::shared_ptr<internal::BoundView> bound);
+
+  [[nodiscard]] const layout::Element& element() const;
+
+  /// Bytes [from, from + memory.size()) of the view.  Beyond the end of the file: zeros; `File::size` tells where that is.
+  Status read(Offset from, std::span<std::byte> memory) const;
+  Status write(Offset from, std::span<const std::byte> memory) const;
+  /// `bytes` of it, to and from memory in pieces.
+  Status read(Offset from, Offset bytes, const Memory& memory) const;
+  Status write(Offset from, Offset bytes, const ConstMemory& memory) const;
+  /// Several ranges in one go.
+  Status read(std::span<const ReadPart> parts) const;
+  Status write(std::span<const WritePart> parts) const;
+
+  [[nodiscard]] Pending start_read(Offset from, std::span<std::byte> memory) const;
+  [[nodiscard]] Pending start_write(Offset from, std::span<const std::byte> memory) const;
+
+  /// Of all accesses since the view was made.
+  [[nodiscard]] AccessReport report() const;
+  /// What the view is to each subfile, and which way its bytes go and why.
+  [[nodiscard]] std::string explain() const;
+
+ private:
+  std::shared_ptr<internal::BoundView> bound_;
+};
+
+/// Held until dropped.
+class FileLock;
+
+class File {
+ public:
+  explicit File(std::shared_ptr<internal::OpenFile> open);
+
+  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] layout::Partition layout() const;
+
+  /// Binds a view: intersects it with every subfile and tells the targets.
+  /// \error kTooComplex never: a pattern that does not fit is worked on range by range.
+  Result<View> view(const layout::Element& element) const;
+  /// The file as it is: byte x at offset x.
+  Result<View> linear() const;
+
+  Result<Offset> size() const;
+  Status truncate(Offset size) const;
+  /// Takes room for the first `size` bytes, and makes the file at least so long.
+  Status preallocate(Offset size) const;
+  Status sync() const;
+  /// Waits until no other holder's lock on the range conflicts, at most as long as calls may take.
+  Result<FileLock> lock(Offset from, Offset to, bool exclusive) const;
+
+ private:
+  friend class FileSystem;
+  std::shared_ptr<internal::OpenFile> open_;
+};
+
+class FileLock {
+ public:
+  FileLock(FileLock&&) noexcept;
+  FileLock& operator=(FileLock&&) noexcept;
+  ~FileLock();
+  Status release();
+
+ private:
+  friend class File;
+  struct State;
+  explicit FileLock(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct RelayoutOptions {
+  std::vector<std::uint32_t> targets;
+  Offset max_buffer_bytes = Offset{64} << 20;
+  std::function<void(Offset done, Offset all)> progress;
+};
+
+/// How a server is.
+struct ServerStatus {
+  std::uint32_t server = 0;
+  std::string address;
+  Status error;  ///< Why it did not answer.
+  std::int64_t requests = 0;
+  std::int64_t bytes_in = 0;
+  std::int64_t bytes_out = 0;
+  std::int64_t views = 0;
+  std::int64_t clients = 0;
+};
+
+struct CheckOptions {
+  bool repair = false;                                    ///< Remove what belongs to nothing.
+  bool read_data = false;                                 ///< Read every byte, so that every checksum is checked.
+  std::function<void(Offset done, Offset all)> progress;  ///< Bytes read.
+};
+
+/// Something that `check` found wrong.
+struct Finding {
+  enum class Kind {
+    kOrphan,      ///< A subfile that no file has; harmless, takes room.
+    kRelayout,    ///< A relayout that did not end: the old layout serves.
+    kUnreadable,  ///< Bytes that cannot be read, or fail their checksum.
+    kUnknown,     ///< A server did not answer.
+  };
+  Kind kind = Kind::kOrphan;
+  std::string what;
+  bool is_repaired = false;
+};
+
+struct CheckReport {
+  Offset files = 0;
+  Offset directories = 0;
+  Offset subfiles = 0;
+  Offset stored_bytes = 0;
+  std::vector<Finding> findings;
+};
+
+class FileSystem {
+ public:
+  /// \error kUnavailable, kPermission, kInvalidArgument: each names the connection file or the address
+  static Result<FileSystem> connect(const ConnectOptions& options = {});
+  explicit FileSystem(std::shared_ptr<internal::Session> session);
+
+  Result<File> create(const std::string& path, const layout::Partition& layout,
+                      const CreateOptions& options = {}) const;
+  Result<File> open(const std::string& path) const;
+  Result<Stat> stat(const std::string& path) const;
+  Status remove(const std::string& path) const;
+  Status remove_directory(const std::string& path) const;
+  Status make_directory(const std::string& path, std::uint32_t mode = 0755) const;
+  /// Replaces a file of that name.
+  Status rename(const std::string& from, const std::string& to) const;
+  Result<std::vector<Entry>> list(const std::string& path) const;
+  Status set_mode(const std::string& path, std::uint32_t mode) const;
+  Status set_owner(const std::string& path, std::uint32_t uid, std::uint32_t gid) const;
+  /// Of a file that has no bytes yet.  \error kInvalidArgument otherwise: names relayout()
+  Status set_layout(const std::string& path, const layout::Partition& layout) const;
+  /// Moves the bytes target to target by plan; all or nothing.
+  Status relayout(const std::string& path, const layout::Partition& layout, const RelayoutOptions& options = {}) const;
+  Result<std::vector<TargetUsage>> usage() const;
+  /// Of every server, whether it answers or not.
+  [[nodiscard]] std::vector<ServerStatus> server_status() const;
+  /// Compares names with subfiles.  A file that is written meanwhile is no error.
+  Result<CheckReport> check(const CheckOptions& options = {}) const;
+
+ private:
+  std::shared_ptr<internal::Session> session_;
+};
+
+}  // namespace weir::client

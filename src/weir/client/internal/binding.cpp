@@ -1,0 +1,345 @@
+#include <weir/client/internal/binding.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <weir/base/text.h>
+#include <weir/layout/binary.h>
+
+namespace weir::client::internal {
+
+namespace {
+
+// Layouts with more subfiles are bound subfile by subfile, when an access first touches one.
+constexpr std::uint32_t kMostEager = 64;
+// With more parts than this, it pays to look first whether a small access touches only one.
+constexpr std::size_t kFewParts = 4;
+constexpr Offset kSmallAccess = Offset{64} << 10;
+// Memory is mapped and reserved from the first to the last byte touched.  Beyond this, what lies between costs more than messages.
+constexpr Offset kMostSparse = 16;
+constexpr Offset kSparseFrom = Offset{4} << 20;
+
+std::vector<std::uint8_t> to_wire(const layout::FallsSet& set) {
+  const std::vector<std::byte> bytes = layout::encode(set);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {data, data + bytes.size()};
+}
+
+wire::RegisterViewT registration(const Part& part) {
+  wire::RegisterViewT table;
+  table.view = part.view_id;
+  table.subfile = internal::to_wire(part.subfile);
+  for (const transfer::RangePacking::Band& band : part.packing->bands()) {
+    auto sent = std::make_unique<wire::BandT>();
+    sent->view = to_wire(band.a.falls());
+    sent->view_disp = band.a.disp();
+    sent->view_period = band.a.period();
+    sent->subfile = to_wire(band.b.falls());
+    sent->subfile_disp = band.b.disp();
+    sent->subfile_period = band.b.period();
+    table.bands.push_back(std::move(sent));
+  }
+  return table;
+}
+
+// Zeros for the bytes of a range that a part has.
+void clear(const transfer::RangePacking& packing, const Access& access) {
+  for (const transfer::RangePacking::Band& band : packing.bands()) {
+    layout::SegmentCursor cursor(band.a, band.a.count_below(access.from),
+                                 band.a.count_below(access.from + access.bytes));
+    while (const auto segment = cursor.next()) {
+      std::memset(access.data + (segment->offset - access.from), 0, static_cast<std::size_t>(segment->length));
+    }
+  }
+}
+
+bool is_exact(const layout::Element& view, const Part& part) {
+  if (view.is_monotone() && part.sequence.is_monotone()) return true;
+  return part.packing && part.packing->bands().size() == 1 && part.packing->bands().front().b.is_monotone();
+}
+
+}  // namespace
+
+Binding::Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view)
+    : session_(std::move(session)),
+      file_(std::move(file)),
+      view_(std::move(view)),
+      is_lazy_(file_->element_count() > kMostEager) {}
+
+Binding::~Binding() {
+  const auto forget = [&](const Part& part) {
+    const std::uint64_t generation = part.registered.load();
+    if (generation == 0 || generation != session_->generation(part.server)) return;
+    wire::ForgetViewT table;
+    table.view = part.view_id;
+    // Nobody waits for the answer: without it, the view goes with the connection.
+    session_->start(part.server, generation,
+                    {wire::encode_request(std::move(table), session_->timeout_ms()),
+                     {},
+                     {},
+                     session_->deadline(),
+                     [](Result<net::Reply>) {}});
+  };
+  for (const auto& part : parts_) forget(*part);
+  for (const auto& entry : lazy_parts_) {
+    if (entry.second) forget(*entry.second);
+  }
+}
+
+Result<std::shared_ptr<Binding>> Binding::create(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file,
+                                                 const layout::Element& view) {
+  std::shared_ptr<Binding> binding(new Binding(std::move(session), std::move(file), view));
+  if (binding->is_lazy_) return binding;
+  binding->by_element_.resize(binding->file_->element_count());
+  for (std::uint32_t element = 0; element < binding->file_->element_count(); ++element) {
+    WEIR_TRY(std::unique_ptr<Part> part, binding->bind(element));
+    if (!part) continue;
+    binding->by_element_[element] = part.get();
+    binding->parts_.push_back(std::move(part));
+  }
+  return binding;
+}
+
+Result<std::unique_ptr<Part>> Binding::bind(std::uint32_t element) const {
+  auto part = std::make_unique<Part>();
+  WEIR_TRY(part->sequence, file_->layout().element(element));
+  if (part->sequence.is_empty() || view_.is_empty()) return std::unique_ptr<Part>();
+  const Result<layout::Mapping> mapping = layout::intersect(view_, part->sequence);
+  if (mapping.is_ok() && mapping->is_empty()) return std::unique_ptr<Part>();
+  Status status = mapping.status();
+  if (status.is_ok()) {
+    Result<transfer::RangePacking> packing = transfer::RangePacking::create(*mapping);
+    status = packing.status();
+    if (status.is_ok()) part->packing = std::move(packing).value();
+  }
+  if (!status.is_ok() && status.code() != ErrorCode::kTooComplex) return status;
+  part->element = element;
+  part->server = file_->server_of(element);
+  part->subfile = file_->subfile(element);
+  part->slot = &file_->slot(element);
+  part->is_exact = is_exact(view_, *part);
+  part->view_id = session_->next_number();
+  return part;
+}
+
+// ---------------------------------------------------------------- which parts
+
+Part* Binding::only_part(Range range) const {
+  if (parts_.size() <= kFewParts || range.to - range.from > kSmallAccess) return nullptr;
+  const layout::Segment segment = view_.segment_at(range.from, range.to - range.from);
+  if (segment.length < range.to - range.from) return nullptr;
+  const auto owner = file_->layout().owner(segment.offset);
+  if (!owner.is_ok() || !*owner) return nullptr;
+  Part* part = by_element_[static_cast<std::size_t>(**owner)];
+  if (part == nullptr) return nullptr;
+  const auto at = part->sequence.map(segment.offset);
+  return at && part->sequence.segment_at(*at, segment.length).length == segment.length ? part : nullptr;
+}
+
+Result<Part*> Binding::part_of(std::uint32_t element) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = lazy_parts_.find(element); found != lazy_parts_.end()) return found->second.get();
+  }
+  WEIR_TRY(std::unique_ptr<Part> part, bind(element));
+  const std::lock_guard lock(mutex_);
+  return lazy_parts_.try_emplace(element, std::move(part)).first->second.get();
+}
+
+Result<std::vector<Part*>> Binding::parts_of(Range range) {
+  // Walks the range piece by piece from owner to owner, as long as that is less work than asking all subfiles.
+  std::vector<Part*> parts;
+  std::vector<bool> seen(file_->element_count());
+  const auto add = [&](std::uint32_t element) -> Result<Part*> {
+    WEIR_TRY(Part* const part, part_of(element));
+    if (!seen[element] && part != nullptr) parts.push_back(part);
+    seen[element] = true;
+    return part;
+  };
+  Offset steps = 2 * Offset{file_->element_count()};
+  for (Offset y = range.from; y < range.to && --steps > 0;) {
+    const layout::Segment segment = view_.segment_at(y, range.to - y);
+    WEIR_TRY(const std::optional<Offset> owner, file_->layout().owner(segment.offset));
+    if (!owner) {  // before the layout
+      y += std::min(segment.length, std::max<Offset>(file_->layout().disp() - segment.offset, 1));
+      continue;
+    }
+    WEIR_TRY(Part* const part, add(static_cast<std::uint32_t>(*owner)));
+    if (part == nullptr) return corrupt(concat("view: subfile ", *owner, " does not hold byte ", segment.offset));
+    y += part->sequence.segment_at(*part->sequence.map(segment.offset), segment.length).length;
+  }
+  if (steps > 0) return parts;
+  for (std::uint32_t element = 0; element < file_->element_count(); ++element) {
+    WEIR_TRY(Part* const part, add(element));
+    (void)part;
+  }
+  return parts;
+}
+
+Offset Binding::file_end(Range range) const {
+  if (range.from >= range.to) return 0;
+  if (view_.is_monotone()) return *view_.unmap(range.to - 1) + 1;
+  const Offset period = (range.to - 1) / view_.size();
+  const Offset start = period * view_.size();
+  const layout::FallsSet last =
+      layout::subsequence(view_.falls(), std::max<Offset>(range.from - start, 0), range.to - start);
+  return view_.disp() + period * view_.period() + layout::extent(last);
+}
+
+bool Binding::reaches_before_layout(Range range) {
+  const Offset disp = file_->layout().disp();
+  if (disp == 0 || view_.disp() >= disp) return false;
+  if (view_.is_monotone()) return range.from < view_.count_below(disp);
+  const auto head = layout::Element::create({{0, disp - 1, 0, 1, {}}}, {.disp = 0, .period = kMaxBytes});
+  if (!head.is_ok()) return true;
+  return layout::PieceCursor(view_, *head, layout::Order::kA, {.file = {0, disp}, .a = range, .b = {}})
+      .next()
+      .has_value();
+}
+
+// ---------------------------------------------------------------- the direct path
+
+Status Binding::reserve(Part& part, Range hull) {
+  wire::ReserveT table;
+  table.subfile = internal::to_wire(part.subfile);
+  // Whole chunks: only those can be written without asking.
+  table.range = std::make_unique<wire::Range>(hull.from / storage::kChunkBytes * storage::kChunkBytes,
+                                              ceil_div(hull.to, storage::kChunkBytes) * storage::kChunkBytes);
+  return session_->call<wire::DoneT>(part.server, std::move(table)).status();
+}
+
+Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access,
+                                     Offset file_end) {
+  std::call_once(part.write_once, [&] {
+    const auto mapping = layout::intersect(view_, part.sequence);
+    if (!mapping.is_ok()) return;
+    if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.write_plan = std::move(plan).value();
+  });
+  if (!part.write_plan) return false;
+  memory.prepare(hull.from, hull.to);
+  part.write_plan->run({access.data, access.from}, {memory.data(), 0}, access.range());
+  storage::raise(memory.control().length, hull.to);
+  storage::raise(memory.control().file_end, file_end);
+  return true;
+}
+
+bool Binding::read_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Counters& counters) {
+  memory.prepare(hull.from, hull.to);
+  if (!part.is_exact) {
+    // There is no order in which one pass serves both ends: by way of a message that nobody sends.
+    constexpr Offset kStep = Offset{1} << 20;
+    BufferPool::Buffer buffer = session_->buffers().take(kStep);
+    for (Offset at = access.from; at < access.from + access.bytes; at += kStep) {
+      const Range range{at, std::min(at + kStep, access.from + access.bytes)};
+      part.packing->pack_b({memory.data(), 0}, range, buffer.data());
+      part.packing->unpack_a(buffer.data(), range, {access.data, access.from});
+    }
+    Counters::add(counters.gathered_bytes, part.packing->bytes(access.range()));
+    return true;
+  }
+  std::call_once(part.read_once, [&] {
+    const auto mapping = layout::intersect(part.sequence, view_);
+    if (!mapping.is_ok()) return;
+    if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.read_plan = std::move(plan).value();
+  });
+  if (!part.read_plan) return false;
+  part.read_plan->run({memory.data(), 0}, {access.data, access.from}, hull);
+  return true;
+}
+
+Result<bool> Binding::move_directly(Part& part, const Access& access, Offset file_end, Counters& counters) {
+  if (!part.packing) return false;
+  const Offset bytes = part.packing->bytes(access.range());
+  if (bytes == 0) return true;
+  if (!session_->options().direct || part.slot->is_impossible()) return false;
+  const Range hull = part.packing->extent_b(access.range());
+  std::shared_ptr<MappedSubfile> memory = part.slot->memory(*session_, part.server, part.subfile, hull.to, bytes);
+  if (!memory) return false;
+  const auto stale = [&] {
+    return Status(ErrorCode::kStale, concat("subfile ", part.subfile.file, ".", part.subfile.element, " is gone"));
+  };
+  if (!memory->is_serving()) return stale();
+  bool is_done = false;
+  if (access.is_write) {
+    if (!memory->is_full(hull.from, hull.to)) {
+      if (hull.to - hull.from > kSparseFrom + kMostSparse * bytes) return false;
+      if (!part.slot->is_worth_reserving(bytes)) return false;
+      WEIR_RETURN_IF_ERROR(reserve(part, hull));
+      memory = part.slot->memory(*session_, part.server, part.subfile, hull.to, bytes);
+      if (!memory || !memory->is_full(hull.from, hull.to)) return false;
+    }
+    WEIR_TRY(is_done, write_directly(part, *memory, hull, access, file_end));
+  } else {
+    const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
+    if (touched == MappedSubfile::Touched::kSome) return false;
+    is_done = true;
+    if (touched == MappedSubfile::Touched::kNone) {
+      clear(*part.packing, access);
+    } else {
+      is_done = read_directly(part, *memory, hull, access, counters);
+    }
+  }
+  if (!is_done) return false;
+  // Nobody has what was moved.  By message it gets to the server if that was started anew, or the caller is told that it is gone.
+  if (!memory->is_alive()) return false;
+  if (!memory->is_serving()) return stale();  // what was moved may have been of a file that is no more
+  Counters::add(counters.moved_bytes, bytes);
+  Counters::add(counters.direct_bytes, bytes);
+  return true;
+}
+
+// ---------------------------------------------------------------- views at the targets
+
+Status Binding::make_known(std::span<Part* const> parts, Counters& counters) {
+  std::vector<Outgoing> calls;
+  std::vector<Part*> told;
+  std::vector<std::uint64_t> generations;
+  for (Part* part : parts) {
+    WEIR_TRY(const std::uint64_t generation, session_->reach(part->server));
+    if (part->registered.load() == generation) continue;
+    calls.push_back({part->server, wire::encode_request(registration(*part), session_->timeout_ms()), {}, {}, {}});
+    told.push_back(part);
+    generations.push_back(generation);
+    Counters::add(counters.messages, 1);
+    Counters::add(counters.index_bytes, static_cast<std::int64_t>(calls.back().head.size()));
+  }
+  if (calls.empty()) return Status::ok();
+  WEIR_RETURN_IF_ERROR(session_->run_all(calls));
+  for (std::size_t i = 0; i < told.size(); ++i) told[i]->registered = generations[i];
+  return Status::ok();
+}
+
+std::string Binding::explain() {
+  std::string out =
+      concat("view of ", view_.size(), " bytes every ", view_.period(), " on ", file_->element_count(), " subfiles");
+  if (is_lazy_) return out + ", bound to each when first touched\n";
+  out += '\n';
+  for (const auto& part : parts_) {
+    append(out, concat("  subfile ", part->element, " on ", session_->name_of(part->server), ": "));
+    if (!part->packing) {
+      out += "too complex to keep; piece by piece, range by range\n";
+      continue;
+    }
+    const auto& bands = part->packing->bands();
+    append(out, concat(bands.size(), bands.size() == 1 ? " band" : " bands"));
+    const Range period{0, view_.size()};
+    const bool a_direct = part->packing->direct_a(period).has_value();
+    const bool b_direct = part->packing->direct_b(period).has_value();
+    out += a_direct ? ", contiguous in the view" : ", gathered from the view";
+    out += b_direct ? ", contiguous in the subfile" : ", scattered in the subfile";
+    if (!session_->options().direct) {
+      out += "; by message: the direct path is off";
+    } else if (part->slot->is_impossible()) {
+      out += "; by message: the store has no memory to share, or is on another host";
+    } else if (part->slot->mapped()) {
+      out += part->is_exact ? "; direct: the memory of the subfile is mapped"
+                            : "; direct: mapped, read by way of a buffer since the orders differ";
+    } else {
+      out += "; by message until it is worth mapping";
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace weir::client::internal

@@ -1,0 +1,122 @@
+#pragma once
+
+// A view bound to a file with one layout: what it has in common with each subfile, and both ways for the bytes.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/client/internal/open_file.h>
+#include <weir/transfer/range_packing.h>
+
+namespace weir::client::internal {
+
+using layout::Range;
+
+/// AccessReport, counted by several threads.
+struct Counters {
+  std::atomic<std::int64_t> calls{0};
+  std::atomic<std::int64_t> messages{0};
+  std::atomic<std::int64_t> index_bytes{0};
+  std::atomic<std::int64_t> moved_bytes{0};
+  std::atomic<std::int64_t> direct_bytes{0};
+  std::atomic<std::int64_t> gathered_bytes{0};
+
+  static void add(std::atomic<std::int64_t>& counter, std::int64_t value) {
+    counter.fetch_add(value, std::memory_order_relaxed);
+  }
+};
+
+/// Bytes [from, from + bytes) of a view, at `data` in memory; memory is read by writes and written by reads.
+struct Access {
+  bool is_write = false;
+  Offset from = 0;
+  Offset bytes = 0;
+  std::byte* data = nullptr;
+
+  [[nodiscard]] Range range() const { return {from, from + bytes}; }
+};
+
+/// What a view has in common with one subfile.
+struct Part {
+  std::uint32_t element = 0;
+  std::uint32_t server = 0;
+  storage::SubfileId subfile;
+  layout::Element sequence;                       ///< The subfile's own.
+  std::optional<transfer::RangePacking> packing;  ///< Nothing: too complex, worked on piece by piece.
+  SubfileSlot* slot = nullptr;
+
+  /// A range of the view is just a range of the subfile: no byte of that belongs to another range of the view.
+  bool is_exact = false;
+  std::once_flag write_once;
+  std::once_flag read_once;
+  std::optional<transfer::Plan> write_plan;  ///< Source: view.  Key: view.
+  std::optional<transfer::Plan> read_plan;   ///< Source: subfile.  Key: subfile.
+
+  std::uint64_t view_id = 0;
+  std::atomic<std::uint64_t> registered{0};  ///< The connection that knows the view.
+};
+
+/// \threadsafety Safe from any thread.
+class Binding {
+ public:
+  static Result<std::shared_ptr<Binding>> create(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file,
+                                                 const layout::Element& view);
+  ~Binding();
+
+  [[nodiscard]] Session& session() const { return *session_; }
+  [[nodiscard]] const std::shared_ptr<Incarnation>& file() const { return file_; }
+  [[nodiscard]] const layout::Element& view() const { return view_; }
+
+  /// Calls `visit(part)`, which returns a Status, for all parts that may have bytes in the range.
+  template <typename Visit>
+  Status for_parts(Range range, Visit visit) {
+    if (is_lazy_) {
+      WEIR_TRY(const std::vector<Part*> parts, parts_of(range));
+      for (Part* part : parts) WEIR_RETURN_IF_ERROR(visit(*part));
+      return Status::ok();
+    }
+    if (Part* part = only_part(range)) return visit(*part);
+    for (const auto& part : parts_) WEIR_RETURN_IF_ERROR(visit(*part));
+    return Status::ok();
+  }
+
+  /// Moves the bytes of the access that the part has, if its memory is here.  \returns false if they must go by message
+  /// \error kStale, kNoSpace
+  Result<bool> move_directly(Part& part, const Access& access, Offset file_end, Counters& counters);
+
+  /// Tells the targets of the parts, as far as they do not know yet.
+  Status make_known(std::span<Part* const> parts, Counters& counters);
+
+  /// One past the highest byte of the file in a range of the view.
+  [[nodiscard]] Offset file_end(Range range) const;
+
+  /// Views may hold bytes before the first of the layout: zero, for ever.  \returns true if the range has some
+  [[nodiscard]] bool reaches_before_layout(Range range);
+
+  [[nodiscard]] std::string explain();
+
+ private:
+  Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view);
+  Result<std::unique_ptr<Part>> bind(std::uint32_t element) const;  // null: nothing in common
+  Result<Part*> part_of(std::uint32_t element);                     // lazy
+  Result<std::vector<Part*>> parts_of(Range range);                 // lazy
+  Part* only_part(Range range) const;
+  Result<bool> write_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Offset file_end);
+  bool read_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Counters& counters);
+  Status reserve(Part& part, Range hull);
+
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Incarnation> file_;
+  layout::Element view_;
+  bool is_lazy_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<Part*> by_element_;  // null: nothing in common
+  std::mutex mutex_;               // of the lazy ones
+  std::unordered_map<std::uint32_t, std::unique_ptr<Part>> lazy_parts_;
+};
+
+}  // namespace weir::client::internal

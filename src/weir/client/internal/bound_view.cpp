@@ -1,0 +1,225 @@
+#include <weir/client/internal/bound_view.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <weir/base/text.h>
+
+namespace weir::client::internal {
+
+namespace {
+
+// Several accesses of fewer bytes each are merged to one message per target.
+constexpr Offset kSmallPart = Offset{64} << 10;
+
+}  // namespace
+
+BoundView::BoundView(std::shared_ptr<OpenFile> file, layout::Element element)
+    : file_(std::move(file)), element_(std::move(element)) {}
+
+Result<std::shared_ptr<BoundView>> BoundView::create(std::shared_ptr<OpenFile> file, const layout::Element& element) {
+  std::shared_ptr<BoundView> view(new BoundView(std::move(file), element));
+  WEIR_TRY(view->binding_, Binding::create(view->file_->shared_session(), view->file_->incarnation(), element));
+  return view;
+}
+
+Result<std::shared_ptr<BoundView>> BoundView::linear(OpenFile& file) {
+  WEIR_TRY(const layout::Element bytes, layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
+  return create(std::make_shared<OpenFile>(file.shared_session(), file.path(), file.incarnation()), bytes);
+}
+
+std::shared_ptr<Binding> BoundView::binding() {
+  const std::lock_guard lock(mutex_);
+  return binding_;
+}
+
+Status BoundView::rebind(const std::shared_ptr<Binding>& stale) {
+  if (binding() != stale) return Status::ok();
+  WEIR_TRY(auto incarnation, file_->refresh(stale->file()));
+  WEIR_TRY(auto fresh, Binding::create(file_->shared_session(), std::move(incarnation), element_));
+  const std::lock_guard lock(mutex_);
+  if (binding_ == stale) binding_ = std::move(fresh);
+  return Status::ok();
+}
+
+Status BoundView::check(const Access& access) const {
+  const Offset limit = element_.limit();
+  if (access.from >= 0 && access.bytes <= limit && access.from <= limit - access.bytes) return Status::ok();
+  return out_of_range(concat(access.is_write ? "write to " : "read of ", file_->path(), ": ", access.bytes,
+                             " bytes at ", access.from, " of a view that has ", limit));
+}
+
+Status BoundView::move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest) {
+  if (binding.reaches_before_layout(access.range())) {
+    if (access.is_write) {
+      return invalid_argument(concat("write to ", file_->path(), ": the layout of the file starts at byte ",
+                                     binding.file()->layout().disp(), "; what is before cannot be written"));
+    }
+    std::memset(access.data, 0, static_cast<std::size_t>(access.bytes));
+  }
+  const Offset file_end = access.is_write ? binding.file_end(access.range()) : 0;
+  return binding.for_parts(access.range(), [&](Part& part) -> Status {
+    WEIR_TRY(const bool is_done, binding.move_directly(part, access, file_end, counters_));
+    if (!is_done) rest.push_back(&part);
+    return Status::ok();
+  });
+}
+
+Status BoundView::access_once(const std::shared_ptr<Binding>& binding, const Access& access) {
+  std::vector<Part*> rest;
+  WEIR_RETURN_IF_ERROR(move_directly(*binding, access, rest));
+  if (rest.empty()) return Status::ok();
+  Operation operation(shared_from_this(), binding, access, std::move(rest));
+  operation.start();
+  return operation.finish();
+}
+
+Status BoundView::access(const Access& access) {
+  Counters::add(counters_.calls, 1);
+  return move(access);
+}
+
+Status BoundView::move(const Access& access) {
+  WEIR_RETURN_IF_ERROR(check(access));
+  if (access.bytes == 0) return Status::ok();
+  const std::shared_ptr<Binding> bound = binding();
+  Status status = access_once(bound, access);
+  return status.code() == ErrorCode::kStale ? access_again(bound, access) : status;
+}
+
+Status BoundView::access_again(const std::shared_ptr<Binding>& stale, const Access& access) {
+  WEIR_RETURN_IF_ERROR(rebind(stale));
+  return access_once(binding(), access);
+}
+
+Status BoundView::read(Offset from, std::span<std::byte> memory) {
+  return access({false, from, static_cast<Offset>(memory.size()), memory.data()});
+}
+
+Status BoundView::write(Offset from, std::span<const std::byte> memory) {
+  // Never written to: Access::is_write says which way.
+  return access({true, from, static_cast<Offset>(memory.size()), const_cast<std::byte*>(memory.data())});
+}
+
+std::shared_ptr<Operation> BoundView::start(const Access& access) {
+  if (Status status = check(access); !status.is_ok()) return std::make_shared<Operation>(std::move(status));
+  Counters::add(counters_.calls, 1);
+  if (access.bytes == 0) return std::make_shared<Operation>(Status::ok());
+  const std::shared_ptr<Binding> bound = binding();
+  std::vector<Part*> rest;
+  Status status = move_directly(*bound, access, rest);
+  if (status.code() == ErrorCode::kStale) return std::make_shared<Operation>(access_again(bound, access));
+  if (!status.is_ok() || rest.empty()) return std::make_shared<Operation>(std::move(status));
+  auto operation = std::make_shared<Operation>(shared_from_this(), bound, access, std::move(rest));
+  operation->start();
+  return operation;
+}
+
+Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<const Access> accesses) {
+  std::vector<Access> small;
+  std::vector<Part*> small_parts;
+  std::vector<std::unique_ptr<Operation>> large;
+  Status status;
+  for (const Access& access : accesses) {
+    std::vector<Part*> rest;
+    status = move_directly(*binding, access, rest);
+    if (!status.is_ok()) break;
+    if (rest.empty()) continue;
+    if (access.bytes < kSmallPart) {
+      small.push_back(access);
+      small_parts.insert(small_parts.end(), rest.begin(), rest.end());
+      continue;
+    }
+    large.push_back(std::make_unique<Operation>(shared_from_this(), binding, access, std::move(rest)));
+    large.back()->start();
+  }
+  std::sort(small_parts.begin(), small_parts.end());
+  small_parts.erase(std::unique(small_parts.begin(), small_parts.end()), small_parts.end());
+  if (status.is_ok()) status = move_pieces(*binding, small, small_parts, counters_);
+  for (const auto& operation : large) {
+    Status ended = operation->finish();
+    if (status.is_ok()) status = std::move(ended);
+  }
+  return status;
+}
+
+Status BoundView::run(std::span<const Access> accesses) {
+  for (const Access& access : accesses) WEIR_RETURN_IF_ERROR(check(access));
+  Counters::add(counters_.calls, 1);
+  const std::shared_ptr<Binding> bound = binding();
+  Status status = run_once(bound, accesses);
+  if (status.code() != ErrorCode::kStale) return status;
+  WEIR_RETURN_IF_ERROR(rebind(bound));
+  return run_once(binding(), accesses);
+}
+
+// ---------------------------------------------------------------- memory in pieces
+
+Result<transfer::Plan> BoundView::plan_of(const layout::Element& memory, bool is_gather) {
+  const std::lock_guard lock(mutex_);
+  auto& element = is_gather ? gathered_ : scattered_;
+  auto& plan = is_gather ? gather_ : scatter_;
+  if (!element || &element->trees() != &memory.trees()) {
+    plan.reset();
+    WEIR_TRY(plan, is_gather ? transfer::Plan::gather(memory) : transfer::Plan::scatter(memory));
+    element = memory;
+  }
+  return *plan;
+}
+
+Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
+  if (bytes < 0 || bytes > memory.layout.limit()) {
+    return out_of_range(
+        concat("read of ", file_->path(), ": ", bytes, " bytes into memory for ", memory.layout.limit()));
+  }
+  if (memory.layout.is_contiguous(0, bytes)) {
+    const Offset at = bytes == 0 ? 0 : *memory.layout.unmap(0);
+    return read(from, {static_cast<std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
+  }
+  WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, false));
+  const auto step = static_cast<Offset>(BufferPool::kBytes);
+  const BufferPool::Buffer buffer = file_->session().buffers().take(BufferPool::kBytes);
+  Counters::add(counters_.calls, 1);
+  for (Offset at = 0; at < bytes; at += step) {
+    const Offset length = std::min(step, bytes - at);
+    WEIR_RETURN_IF_ERROR(move({false, from + at, length, buffer.data()}));
+    plan.run({buffer.data(), at}, {memory.data, 0}, {at, at + length});
+    Counters::add(counters_.gathered_bytes, length);
+  }
+  return Status::ok();
+}
+
+Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
+  if (bytes < 0 || bytes > memory.layout.limit()) {
+    return out_of_range(
+        concat("write to ", file_->path(), ": ", bytes, " bytes from memory of ", memory.layout.limit()));
+  }
+  if (memory.layout.is_contiguous(0, bytes)) {
+    const Offset at = bytes == 0 ? 0 : *memory.layout.unmap(0);
+    return write(from, {static_cast<const std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
+  }
+  WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, true));
+  const auto step = static_cast<Offset>(BufferPool::kBytes);
+  const BufferPool::Buffer buffer = file_->session().buffers().take(BufferPool::kBytes);
+  Counters::add(counters_.calls, 1);
+  for (Offset at = 0; at < bytes; at += step) {
+    const Offset length = std::min(step, bytes - at);
+    plan.run({memory.data, 0}, {buffer.data(), at}, {at, at + length});
+    Counters::add(counters_.gathered_bytes, length);
+    WEIR_RETURN_IF_ERROR(move({true, from + at, length, buffer.data()}));
+  }
+  return Status::ok();
+}
+
+AccessReport BoundView::report() const {
+  AccessReport report;
+  report.calls = counters_.calls;
+  report.messages = counters_.messages;
+  report.index_bytes = counters_.index_bytes;
+  report.moved_bytes = counters_.moved_bytes;
+  report.direct_bytes = counters_.direct_bytes;
+  report.gathered_bytes = counters_.gathered_bytes;
+  return report;
+}
+
+}  // namespace weir::client::internal

@@ -1,0 +1,62 @@
+#pragma once
+
+// A view of an open file: its binding to the file as it is laid out now, and what its accesses cost so far.
+
+#include <memory>
+#include <mutex>
+
+#include <weir/client/internal/binding.h>
+#include <weir/client/internal/operation.h>
+
+namespace weir::client::internal {
+
+/// \threadsafety Safe from any thread.
+class BoundView : public std::enable_shared_from_this<BoundView> {
+ public:
+  static Result<std::shared_ptr<BoundView>> create(std::shared_ptr<OpenFile> file, const layout::Element& element);
+  /// Byte x of the file at offset x.
+  static Result<std::shared_ptr<BoundView>> linear(OpenFile& file);
+
+  [[nodiscard]] const layout::Element& element() const { return element_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+
+  Status read(Offset from, std::span<std::byte> memory);
+  Status write(Offset from, std::span<const std::byte> memory);
+  Status read(Offset from, Offset bytes, const Memory& memory);
+  Status write(Offset from, Offset bytes, const ConstMemory& memory);
+  /// Several accesses, all reads or all writes.
+  Status run(std::span<const Access> accesses);
+  std::shared_ptr<Operation> start(const Access& access);
+
+  /// With another binding, if `stale` still is the one.
+  Status access_again(const std::shared_ptr<Binding>& stale, const Access& access);
+
+  [[nodiscard]] AccessReport report() const;
+  [[nodiscard]] std::string explain() { return binding()->explain(); }
+
+ private:
+  BoundView(std::shared_ptr<OpenFile> file, layout::Element element);
+  std::shared_ptr<Binding> binding();
+  Status rebind(const std::shared_ptr<Binding>& stale);
+  [[nodiscard]] Status check(const Access& access) const;
+  Status access(const Access& access);  // counted as a call
+  Status move(const Access& access);
+  Status access_once(const std::shared_ptr<Binding>& binding, const Access& access);
+  Status run_once(const std::shared_ptr<Binding>& binding, std::span<const Access> accesses);
+  /// Does what needs no message; appends to `rest` the parts that do.
+  Status move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest);
+  Result<transfer::Plan> plan_of(const layout::Element& memory, bool is_gather);
+
+  std::shared_ptr<OpenFile> file_;
+  layout::Element element_;
+  Counters counters_;
+  std::mutex mutex_;
+  std::shared_ptr<Binding> binding_;
+  // The last layouts of memory that were used: programs use the same again and again.
+  std::optional<layout::Element> gathered_;
+  std::optional<transfer::Plan> gather_;
+  std::optional<layout::Element> scattered_;
+  std::optional<transfer::Plan> scatter_;
+};
+
+}  // namespace weir::client::internal

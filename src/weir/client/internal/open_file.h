@@ -1,0 +1,105 @@
+#pragma once
+
+// A file that is open: what it is called, and its attributes as last seen.
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/client/internal/session.h>
+#include <weir/client/internal/shared_subfile.h>
+#include <weir/layout/partition.h>
+
+namespace weir::client::internal {
+
+/// A file with one layout: after a relayout it is another.  \threadsafety Safe from any thread.
+class Incarnation {
+ public:
+  /// \error kIsDirectory, kCorrupt
+  static Result<std::shared_ptr<Incarnation>> create(const std::string& path, const wire::AttributesT& attributes);
+
+  [[nodiscard]] std::uint64_t file() const { return file_; }
+  [[nodiscard]] std::uint64_t data() const { return data_; }
+  [[nodiscard]] const layout::Partition& layout() const { return layout_; }
+  [[nodiscard]] std::uint32_t element_count() const { return static_cast<std::uint32_t>(targets_.size()); }
+  [[nodiscard]] std::uint32_t server_of(std::uint32_t element) const { return targets_[element]; }
+  [[nodiscard]] storage::SubfileId subfile(std::uint32_t element) const { return {data_, element}; }
+  SubfileSlot& slot(std::uint32_t element);
+
+ private:
+  Incarnation(const wire::AttributesT& attributes, layout::Partition layout);
+
+  std::uint64_t file_;
+  std::uint64_t data_;
+  layout::Partition layout_;
+  std::vector<std::uint32_t> targets_;
+  std::mutex mutex_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<SubfileSlot>> slots_;
+};
+
+/// As the wire has it, in a call's table.
+inline std::unique_ptr<wire::Subfile> to_wire(storage::SubfileId id) {
+  return std::make_unique<wire::Subfile>(id.file, id.element);
+}
+
+/// A call to every subfile of a file: `make(element)` is the table for one.
+template <typename Make>
+std::vector<Outgoing> calls_to_subfiles(const Session& session, const Incarnation& file, Make make) {
+  std::vector<Outgoing> calls;
+  calls.reserve(file.element_count());
+  for (std::uint32_t element = 0; element < file.element_count(); ++element) {
+    calls.push_back({file.server_of(element), wire::encode_request(make(element), session.timeout_ms()), {}, {}, {}});
+  }
+  return calls;
+}
+
+/// \threadsafety Safe from any thread.
+class OpenFile {
+ public:
+  OpenFile(std::shared_ptr<Session> session, std::string path, std::shared_ptr<Incarnation> incarnation);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] Session& session() const { return *session_; }
+  [[nodiscard]] const std::shared_ptr<Session>& shared_session() const { return session_; }
+  [[nodiscard]] std::shared_ptr<Incarnation> incarnation() const;
+
+  /// Looks the file up again, unless somebody has done so since `stale`.
+  /// \error kStale if another file has that name now; kNotFound
+  Result<std::shared_ptr<Incarnation>> refresh(const std::shared_ptr<Incarnation>& stale);
+
+  /// Runs `work(incarnation)`; once more if the layout was found to be stale.
+  template <typename Work>
+  Status run(Work work) {
+    auto current = incarnation();
+    Status status = work(*current);
+    if (status.code() != ErrorCode::kStale) return status;
+    WEIR_TRY(current, refresh(current));
+    return work(*current);
+  }
+
+  Result<Offset> size();
+  Status truncate(Offset size);
+  Status preallocate(Offset size);
+  Status sync();
+
+ private:
+  Status cut(Incarnation& file, Offset size);
+
+  std::shared_ptr<Session> session_;
+  std::string path_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Incarnation> incarnation_;
+};
+
+/// The largest end of the file that its subfiles know.
+Result<Offset> size_of(Session& session, Incarnation& file);
+
+/// Removes all its subfiles.  \error names what is left over
+Status remove_subfiles(Session& session, const Incarnation& file);
+
+/// Bytes of a subfile that a file of `size` bytes can have: all offsets of bytes below `size` are less.
+Offset room_for(const layout::Element& element, Offset size);
+
+}  // namespace weir::client::internal

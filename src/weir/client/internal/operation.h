@@ -1,0 +1,79 @@
+#pragma once
+
+// A read or write by message: cut into slices, several under way to every target, each unpacked as it comes.
+//
+// The range of the access is cut per part so that no message is longer than a buffer.  A slice whose bytes lie in one in the user's
+// memory is sent from there (received there); others are gathered into (scattered from) a buffer of the session.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <weir/client/internal/binding.h>
+
+namespace weir::client::internal {
+
+class BoundView;
+
+/// \threadsafety One thread at a time.
+class Operation {
+ public:
+  /// Done already.
+  explicit Operation(Status status) : status_(std::move(status)) {}
+  /// Moves the bytes that `parts` have of `access`.
+  Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const Access& access,
+            std::vector<Part*> parts);
+  ~Operation();  ///< Waits.
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  void start();
+  /// Does what can be done now.  \returns true when done
+  bool test();
+  /// Until done; an access that met a stale layout is done again with the new one.
+  Status wait();
+  /// The same, but tells of the stale layout.
+  Status finish();
+
+ private:
+  struct Slice {
+    Part* part;
+    Range range;
+    Offset bytes;
+    std::optional<Offset> direct;  // where in the view the bytes lie in one
+    BufferPool::Buffer buffer;
+    int attempts = 0;
+  };
+  struct Ended {
+    std::size_t slice;
+    Result<net::Reply> result;
+  };
+
+  void cut(Part& part, Range range);
+  void start_slices();
+  void start_slice(std::size_t index);
+  void collect();
+  void end(Slice& slice, std::size_t index, const Result<net::Reply>& result);
+  void fail(Status status);
+  [[nodiscard]] bool is_done() const { return under_way_ == 0 && waiting_.empty(); }
+  [[nodiscard]] Counters& counters() const;
+
+  std::shared_ptr<BoundView> view_;
+  std::shared_ptr<Binding> binding_;
+  Access access_;
+  std::vector<Part*> parts_;
+  std::vector<Slice> slices_;
+  std::deque<std::size_t> waiting_;
+  std::map<std::uint32_t, int> busy_;  // slices under way by server
+  std::size_t under_way_ = 0;
+  std::vector<Ended> ended_;  // with the session locked
+  Status status_;
+};
+
+/// Several accesses piece by piece, all those of one subfile in as few messages as they fit in: for many small ones, and for patterns that
+/// are too complex to be kept.
+Status move_pieces(Binding& binding, std::span<const Access> accesses, std::span<Part* const> parts,
+                   Counters& counters);
+
+}  // namespace weir::client::internal

@@ -1,0 +1,159 @@
+#pragma once
+
+// A client's end of a file system: who the servers are, one connection to each, and calls under way.
+//
+// A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the lock while it sleeps, in
+// short turns, and all threads take turns: whoever holds the lock lets the answers of all come in.
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <weir/client/file_system.h>
+#include <weir/net/net.h>
+#include <weir/server/lifeline.h>
+#include <weir/wire/wire.h>
+
+namespace weir::client::internal {
+
+/// A mutex that serves threads in the order in which they came.
+class FairMutex {
+ public:
+  void lock();
+  void unlock();
+  [[nodiscard]] bool is_wanted() const { return next_.load() - serving_.load() > 1; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::atomic<std::uint64_t> next_{0};
+  std::atomic<std::uint64_t> serving_{0};
+};
+
+/// Memory for messages that are gathered or scattered, used again: fresh memory costs more than the copy.
+class BufferPool {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;
+
+  class Buffer {
+   public:
+    Buffer() = default;
+    Buffer(BufferPool* pool, std::unique_ptr<std::byte[]> memory) : pool_(pool), memory_(std::move(memory)) {}
+    Buffer(Buffer&&) noexcept = default;
+    Buffer& operator=(Buffer&& other) noexcept;
+    ~Buffer();
+    [[nodiscard]] std::byte* data() const { return memory_.get(); }
+
+   private:
+    BufferPool* pool_ = nullptr;  // null: not one of the pool's size
+    std::unique_ptr<std::byte[]> memory_;
+  };
+
+  Buffer take(std::size_t bytes);
+
+ private:
+  static constexpr std::size_t kMostKept = 16;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<std::byte[]>> kept_;
+};
+
+/// A call and how it ended.
+struct Outgoing {
+  std::uint32_t server = 0;
+  net::Bytes head;
+  std::span<const std::byte> body;
+  std::span<std::byte> sink;
+  std::optional<Result<net::Reply>> result;
+};
+
+/// True if doing it twice is the same as doing it once.
+enum class Repeat { kNever, kSafe };
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  static Result<std::shared_ptr<Session>> connect(const ConnectOptions& options);
+  static Result<std::shared_ptr<Session>> connect(const std::vector<net::Address>& servers, const net::Key& key,
+                                                  const ConnectOptions& options);
+  ~Session();
+
+  [[nodiscard]] const ConnectOptions& options() const { return options_; }
+  [[nodiscard]] std::uint32_t server_count() const { return static_cast<std::uint32_t>(links_.size()); }
+  [[nodiscard]] BufferPool& buffers() { return buffers_; }
+  [[nodiscard]] std::uint64_t next_number() { return ++numbers_; }
+
+  /// When a call that moves so many bytes must be done.
+  [[nodiscard]] net::Deadline deadline(Offset bytes = 0) const;
+  [[nodiscard]] std::int64_t timeout_ms() const { return options_.timeout.count(); }
+
+  /// One call to its end; reconnects if the server was gone and, if that is safe, asks again.
+  template <typename Answer, typename Operation>
+  Result<Answer> call(std::uint32_t server, Operation operation, Repeat repeat = Repeat::kSafe) {
+    Outgoing outgoing{server, wire::encode_request(std::move(operation), timeout_ms()), {}, {}, {}};
+    run({&outgoing, 1}, repeat);
+    return answer<Answer>(outgoing);
+  }
+
+  /// All of them at once; each has its result then.
+  void run(std::span<Outgoing> calls, Repeat repeat);
+  /// The same for calls whose answer is just that it is done.  \returns the first error
+  Status run_all(std::span<Outgoing> calls, Repeat repeat = Repeat::kSafe);
+
+  /// The answer of the type expected, or the error that came instead: names the server.
+  template <typename Answer>
+  Result<Answer> answer(const Outgoing& outgoing) const {
+    WEIR_TRY(wire::ReplyHeadT head, decode(outgoing.server, *outgoing.result));
+    if (head.answer.type != wire::AnswerUnionTraits<Answer>::enum_value) return unexpected(outgoing.server, head);
+    return std::move(*static_cast<Answer*>(head.answer.value));
+  }
+  Result<wire::ReplyHeadT> decode(std::uint32_t server, const Result<net::Reply>& reply) const;
+
+  // ---- for transfers that have many calls under way and look at them one by one
+
+  /// Starts a call.  `done` runs with the session locked, in any thread, perhaps before this returns.  `generation`, if not 0: the
+  /// connection must still be that one, else it is kUnavailable.
+  void start(std::uint32_t server, std::uint64_t generation, net::Call call);
+  /// Lets answers come in until `is_ready`, which is asked with the session locked.
+  void run_until(const std::function<bool()>& is_ready);
+  /// Lets in what is there.
+  void progress();
+  /// Runs `work` with the session locked.
+  void locked(const std::function<void()>& work);
+
+  /// Another number for every connection made to the server; 0 before the first.
+  [[nodiscard]] std::uint64_t generation(std::uint32_t server) const;
+  /// Connects if there is no connection.  \returns its generation
+  Result<std::uint64_t> reach(std::uint32_t server);
+  /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to anew.
+  /// \error kIoError
+  Result<std::shared_ptr<server::Lifeline>> lifeline(std::uint32_t server, int descriptor);
+  [[nodiscard]] std::string name_of(std::uint32_t server) const;
+  [[nodiscard]] const net::Address& address_of(std::uint32_t server) const { return links_[server]->address; }
+
+ private:
+  struct Link {
+    net::Address address;
+    std::unique_ptr<net::Connection> connection;
+    std::atomic<std::uint64_t> generation{0};
+    std::shared_ptr<server::Lifeline> lifeline;  // null: memory of the server is not used
+  };
+
+  Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Caller> caller);
+  void set_servers(const std::vector<net::Address>& servers);
+  Result<net::Connection*> connected(std::uint32_t server);  // locked
+  void run_once(std::span<Outgoing*> calls);
+  [[nodiscard]] Status unexpected(std::uint32_t server, const wire::ReplyHeadT& head) const;
+
+  ConnectOptions options_;
+  net::Key key_;
+  std::atomic<std::uint64_t> numbers_{0};
+  BufferPool buffers_;
+  FairMutex mutex_;
+  std::unique_ptr<net::Caller> caller_;
+  std::vector<std::unique_ptr<Link>> links_;  // by the number of the server; connections end before the caller
+};
+
+}  // namespace weir::client::internal

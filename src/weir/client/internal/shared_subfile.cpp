@@ -1,0 +1,170 @@
+#include <weir/client/internal/shared_subfile.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weir/base/text.h>
+#include <weir/log/log.h>
+#include <weir/server/handover.h>
+
+// Newer than the headers of some systems; older kernels answer EINVAL.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace weir::client::internal {
+
+namespace {
+
+using storage::kChunkBytes;
+using storage::kDataStart;
+
+constexpr Offset kLeastRoom = Offset{16} << 20;
+constexpr Offset kMostRoom = storage::kMostChunks * kChunkBytes;
+// Mapping a subfile, or filling a chunk of it, is worth it for one access of so many bytes, or for some smaller ones.
+constexpr Offset kWorthIt = Offset{64} << 10;
+constexpr int kFewUses = 4;
+// From so many bytes on, pages are entered all at once before the copy.
+constexpr Offset kWorthPreparing = Offset{128} << 10;
+
+Status system_error(const char* call) {
+  return {ErrorCode::kIoError, concat("memory of a subfile: ", call, ": ", std::strerror(errno))};
+}
+
+std::size_t length_of(Offset room) { return static_cast<std::size_t>(kDataStart + room); }
+
+}  // namespace
+
+MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
+                             std::uint64_t generation)
+    : base_(base), room_(room), is_writable_(is_writable), lifeline_(std::move(lifeline)), generation_(generation) {}
+
+MappedSubfile::~MappedSubfile() { ::munmap(base_, length_of(room_)); }
+
+Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::shared_ptr<server::Lifeline> lifeline,
+                                                          std::uint64_t generation) {
+  struct ::stat info {};
+  if (::fstat(descriptor, &info) != 0) return system_error("fstat");
+  if (info.st_size < storage::kControlBytes) return corrupt("memory of a subfile: too short");
+  const Offset room = std::min(std::max(2 * (info.st_size - kDataStart), kLeastRoom), kMostRoom);
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  if (flags < 0) return system_error("fcntl");
+  const bool is_writable = (flags & O_ACCMODE) == O_RDWR;
+  const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* base = ::mmap(nullptr, length_of(room), protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (base == MAP_FAILED) return system_error("mmap");
+  return std::shared_ptr<MappedSubfile>(
+      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation));
+}
+
+Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const {
+  const Offset room = std::min(std::max(bytes, 2 * room_), kMostRoom);
+  // An old length of 0 leaves the old mapping as it is, for those who are using it.
+  void* base = ::mremap(base_, 0, length_of(room), MREMAP_MAYMOVE);
+  if (base == MAP_FAILED) return system_error("mremap");
+  return std::shared_ptr<MappedSubfile>(
+      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_, generation_));
+}
+
+bool MappedSubfile::is_full(Offset from, Offset to) const {
+  if (!is_writable_ || to > room_ || to > control().mapped_bytes.load(std::memory_order_acquire)) return false;
+  for (Offset chunk = from / kChunkBytes; chunk * kChunkBytes < to; ++chunk) {
+    if (!storage::test_bit(control().full, chunk)) return false;
+  }
+  return true;
+}
+
+MappedSubfile::Touched MappedSubfile::touched(Offset from, Offset to) const {
+  bool any = false;
+  bool all = to <= control().mapped_bytes.load(std::memory_order_acquire);
+  for (Offset chunk = from / kChunkBytes; chunk * kChunkBytes < to; ++chunk) {
+    const bool is_touched = storage::test_bit(control().touched, chunk);
+    any = any || is_touched;
+    all = all && is_touched;
+  }
+  return all ? Touched::kAll : any ? Touched::kSome : Touched::kNone;
+}
+
+void MappedSubfile::prepare(Offset from, Offset to) {
+  if (to - from < kWorthPreparing) return;
+  const std::lock_guard lock(mutex_);
+  const Offset end = ceil_div(to, kChunkBytes);
+  if (static_cast<Offset>(prepared_.size()) < end) prepared_.resize(static_cast<std::size_t>(end));
+  const auto is_due = [&](Offset chunk) {
+    return !prepared_[static_cast<std::size_t>(chunk)] && storage::test_bit(control().full, chunk);
+  };
+  for (Offset chunk = from / kChunkBytes; chunk < end; ++chunk) {
+    const Offset first = chunk;
+    for (; chunk < end && is_due(chunk); ++chunk) prepared_[static_cast<std::size_t>(chunk)] = true;
+    // Advice only: without it, pages are entered when they are first touched.
+    if (chunk > first) {
+      (void)::madvise(data() + first * kChunkBytes, static_cast<std::size_t>((chunk - first) * kChunkBytes),
+                      is_writable_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    }
+  }
+}
+
+Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, std::uint32_t server,
+                                                          storage::SubfileId id) {
+  wire::ShareT share;
+  share.subfile = std::make_unique<wire::Subfile>(id.file, id.element);
+  share.for_writing = true;
+  WEIR_TRY(const wire::HandoverT handover, session.call<wire::HandoverT>(server, std::move(share)));
+  if (!handover.possible) return std::shared_ptr<MappedSubfile>();
+  const std::uint64_t generation = session.generation(server);
+  WEIR_TRY(const server::Handed handed, server::fetch_memory(handover.socket, handover.token));
+  const auto map = [&]() -> Result<std::shared_ptr<MappedSubfile>> {
+    WEIR_TRY(auto lifeline, session.lifeline(server, handed.lifeline));
+    return MappedSubfile::map(handed.memory, std::move(lifeline), generation);
+  };
+  auto mapped = map();
+  ::close(handed.memory);
+  ::close(handed.lifeline);
+  return mapped;
+}
+
+std::shared_ptr<MappedSubfile> SubfileSlot::mapped() {
+  const std::lock_guard lock(mutex_);
+  return mapped_;
+}
+
+std::shared_ptr<MappedSubfile> SubfileSlot::memory(Session& session, std::uint32_t server, storage::SubfileId id,
+                                                   Offset end, Offset bytes) {
+  if (is_impossible() || end > kMostRoom) return nullptr;
+  const std::lock_guard lock(mutex_);
+  // A server that was started anew has other memory, and this one is nobody's.
+  if (mapped_ && (mapped_->generation() != session.generation(server) || !mapped_->is_alive())) mapped_.reset();
+  if (!mapped_) {
+    if (bytes < kWorthIt && small_uses_.fetch_add(1, std::memory_order_relaxed) < kFewUses) return nullptr;
+    auto fetched = fetch(session, server, id);
+    if (!fetched.is_ok()) {
+      // Not an error of the access: messages still work, or say better what is wrong.
+      WEIR_LOG_DEBUG("direct path to subfile {}.{}: {}", id.file, id.element, fetched.status().message());
+      return nullptr;
+    }
+    if (!*fetched) {
+      is_impossible_ = true;
+      return nullptr;
+    }
+    mapped_ = std::move(fetched).value();
+  }
+  if (end > mapped_->room()) {
+    auto longer = mapped_->longer(end);
+    if (!longer.is_ok()) return nullptr;
+    mapped_ = std::move(longer).value();
+  }
+  return mapped_;
+}
+
+bool SubfileSlot::is_worth_reserving(Offset bytes) {
+  return bytes >= kWorthIt || small_writes_.fetch_add(1, std::memory_order_relaxed) >= kFewUses;
+}
+
+}  // namespace weir::client::internal

@@ -1,0 +1,82 @@
+#pragma once
+
+// The memory of a subfile on this host, mapped: see storage/shared_memory.h for the rules.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include <weir/client/internal/session.h>
+#include <weir/server/lifeline.h>
+#include <weir/storage/shared_memory.h>
+#include <weir/storage/store.h>
+
+namespace weir::client::internal {
+
+/// One mapping of it.  Mapped longer than the file is, so that growing seldom needs another.
+class MappedSubfile {
+ public:
+  /// For reading only if the descriptor is.  \error kIoError, kCorrupt
+  static Result<std::shared_ptr<MappedSubfile>> map(int descriptor, std::shared_ptr<server::Lifeline> lifeline,
+                                                    std::uint64_t generation);
+  /// The same memory, with room for `bytes`.
+  [[nodiscard]] Result<std::shared_ptr<MappedSubfile>> longer(Offset bytes) const;
+  ~MappedSubfile();
+  MappedSubfile(const MappedSubfile&) = delete;
+  MappedSubfile& operator=(const MappedSubfile&) = delete;
+
+  [[nodiscard]] storage::Control& control() const { return *reinterpret_cast<storage::Control*>(base_); }
+  [[nodiscard]] std::byte* data() const { return base_ + storage::kDataStart; }
+  [[nodiscard]] Offset room() const { return room_; }
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }  ///< Of the connection that it came by.
+  /// False if the server is gone: the memory is nobody's then.
+  [[nodiscard]] bool is_alive() const { return lifeline_->is_alive(); }
+  [[nodiscard]] bool is_serving() const {
+    return control().state.load(std::memory_order_acquire) == storage::Control::kServing;
+  }
+
+  /// Every page of [from, to) exists, and may be written.
+  [[nodiscard]] bool is_full(Offset from, Offset to) const;
+
+  enum class Touched { kNone, kSome, kAll };
+  [[nodiscard]] Touched touched(Offset from, Offset to) const;
+
+  /// Enters existing pages of [from, to) into this process's tables at once instead of one by one.
+  void prepare(Offset from, Offset to);
+
+ private:
+  MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
+                std::uint64_t generation);
+  std::byte* base_;
+  Offset room_;
+  bool is_writable_;
+  std::shared_ptr<server::Lifeline> lifeline_;
+  std::uint64_t generation_;
+  std::mutex mutex_;
+  std::vector<bool> prepared_;  // by chunk
+};
+
+/// A subfile as all views of a file share it: mapped when it pays.
+class SubfileSlot {
+ public:
+  /// The memory with room for `end` bytes; null if it must go by message: another host, a store without memory to share, or not worth it yet.
+  /// `bytes` are to be moved now.
+  std::shared_ptr<MappedSubfile> memory(Session& session, std::uint32_t server, storage::SubfileId id, Offset end,
+                                        Offset bytes);
+  /// True once: small writes to memory that must be reserved first go by message until there were some.
+  bool is_worth_reserving(Offset bytes);
+  /// The memory if it is mapped.
+  std::shared_ptr<MappedSubfile> mapped();
+  [[nodiscard]] bool is_impossible() const { return is_impossible_.load(std::memory_order_relaxed); }
+
+ private:
+  Result<std::shared_ptr<MappedSubfile>> fetch(Session& session, std::uint32_t server, storage::SubfileId id);
+
+  std::mutex mutex_;
+  std::shared_ptr<MappedSubfile> mapped_;
+  std::atomic<bool> is_impossible_{false};
+  std::atomic<int> small_uses_{0};
+  std::atomic<int> small_writes_{0};
+};
+
+}  // namespace weir::client::internal

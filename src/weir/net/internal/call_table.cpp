@@ -1,0 +1,70 @@
+#include <weir/net/internal/call_table.h>
+
+#include <algorithm>
+
+namespace weir::net::internal {
+
+CallId CallTable::add(const void* owner, Call call) {
+  const CallId id = next_++;
+  deadlines_.emplace(call.deadline, id);
+  Pending pending;
+  pending.owner = owner;
+  pending.call = std::move(call);
+  calls_.emplace(id, std::move(pending));
+  return id;
+}
+
+CallTable::Pending* CallTable::find(CallId id) {
+  const auto found = calls_.find(id);
+  return found == calls_.end() ? nullptr : &found->second;
+}
+
+void CallTable::finish(CallId id, Result<Reply> result) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  deadlines_.erase({found->second.call.deadline, id});
+  ready_.push_back({found->second.owner, std::move(found->second.call.done), std::move(result)});
+  calls_.erase(found);
+}
+
+void CallTable::refuse(const void* owner, Call call, Status why) {
+  ready_.push_back({owner, std::move(call.done), std::move(why)});
+}
+
+std::vector<CallId> CallTable::expired(Clock::time_point now) const {
+  std::vector<CallId> ids;
+  for (auto it = deadlines_.begin(); it != deadlines_.end() && it->first <= now; ++it) ids.push_back(it->second);
+  return ids;
+}
+
+std::vector<CallId> CallTable::calls_of(const void* owner) const {
+  std::vector<CallId> ids;
+  for (const auto& entry : calls_) {
+    if (entry.second.owner == owner) ids.push_back(entry.first);
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+Deadline CallTable::next_deadline() const { return deadlines_.empty() ? Deadline::max() : deadlines_.begin()->first; }
+
+void CallTable::run_ready() {
+  // Only what is there now: a `done` that calls again must not keep its caller here for ever.
+  for (std::size_t count = ready_.size(); count > 0 && !ready_.empty(); --count) {
+    Ready ready = std::move(ready_.front());
+    ready_.pop_front();
+    ready.done(std::move(ready.result));
+  }
+}
+
+void CallTable::run_ready_of(const void* owner) {
+  while (true) {
+    const auto found = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& it) { return it.owner == owner; });
+    if (found == ready_.end()) return;
+    Ready ready = std::move(*found);
+    ready_.erase(found);
+    ready.done(std::move(ready.result));
+  }
+}
+
+}  // namespace weir::net::internal

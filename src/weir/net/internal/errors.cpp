@@ -1,0 +1,46 @@
+#include <weir/net/internal/errors.h>
+
+#include <weir/base/text.h>
+
+namespace weir::net::internal {
+
+Status timed_out(const Address& address) {
+  return {ErrorCode::kTimedOut, concat("call to ", address.text, ": no answer before the deadline")};
+}
+
+Status gone(const Address& address, std::string_view why) {
+  return {ErrorCode::kUnavailable, concat("call to ", address.text, ": ", why)};
+}
+
+Status cannot_connect(const Address& address, const Status& why) {
+  return {why.code(), concat("connect to ", address.text, ": ", why.message())};
+}
+
+Status wrong_room(std::size_t room_bytes, std::size_t body_bytes) {
+  return invalid_argument(concat("receive: room for ", room_bytes, " bytes, the body has ", body_bytes));
+}
+
+Status check_key(const Address& address, const Key& key) {
+  if (key.bytes.size() == 32) return Status::ok();
+  return invalid_argument(
+      concat("connect to ", address.text, ": the key has ", key.bytes.size(), " bytes instead of 32"));
+}
+
+Status check_call(const Address& address, const Call& call) {
+  if (call.head.size() <= kMostHeadBytes && call.body.size() <= kMostBodyBytes) return Status::ok();
+  return invalid_argument(concat("call to ", address.text, ": a head of ", call.head.size(), " and a body of ",
+                                 call.body.size(), " bytes; at most ", kMostHeadBytes, " and ", kMostBodyBytes,
+                                 " go into one call"));
+}
+
+Status check_reply(const Address& address, std::size_t head_bytes, std::size_t body_bytes, std::size_t sink_bytes) {
+  if (head_bytes > kMostHeadBytes)
+    return invalid_argument(
+        concat("reply from ", address.text, ": a head of ", head_bytes, " bytes; at most ", kMostHeadBytes));
+  if (body_bytes > sink_bytes)
+    return invalid_argument(
+        concat("reply from ", address.text, ": a body of ", body_bytes, " bytes; the call has room for ", sink_bytes));
+  return Status::ok();
+}
+
+}  // namespace weir::net::internal

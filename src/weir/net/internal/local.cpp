@@ -1,0 +1,428 @@
+// The channel inside one process.  Calls are tasks posted to the listener's thread; answers are posted back to the Caller.
+//
+// Bodies are copied by the listener's thread straight between the memories of both ends, under the lock of the call.  A caller that gives up
+// takes the same lock, so its memory is not touched afterwards.
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include <weir/base/text.h>
+#include <weir/net/internal/call_table.h>
+#include <weir/net/internal/errors.h>
+#include <weir/net/internal/handshake.h>
+#include <weir/net/internal/request.h>
+#include <weir/net/internal/tasks.h>
+#include <weir/net/internal/transports.h>
+
+namespace weir::net::internal {
+
+namespace {
+
+/// Where answers arrive.  \threadsafety Safe from any thread.
+class ReplyBox {
+ public:
+  struct Arrived {
+    CallId call;
+    Result<Reply> result;
+  };
+
+  void add(CallId call, Result<Reply> result) {
+    {
+      const std::lock_guard lock(mutex_);
+      arrived_.push_back({call, std::move(result)});
+    }
+    changed_.notify_one();
+  }
+  [[nodiscard]] std::vector<Arrived> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(arrived_, {});
+  }
+  void wait_until(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    const auto has_news = [&] { return !arrived_.empty(); };
+    if (deadline == Deadline::max()) {
+      changed_.wait(lock, has_news);  // wait_until would overflow
+    } else {
+      changed_.wait_until(lock, deadline, has_news);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Arrived> arrived_;
+};
+
+/// One call, as both ends see it.
+struct SharedCall {
+  SharedCall(CallId number, Call& call, std::shared_ptr<ReplyBox> box)
+      : id(number), head(std::move(call.head)), body(call.body), sink(call.sink), replies(std::move(box)) {}
+
+  const CallId id;
+  const Bytes head;
+  const std::span<const std::byte> body;
+  const std::span<std::byte> sink;
+  const std::shared_ptr<ReplyBox> replies;
+
+  std::mutex mutex;
+  bool is_wanted = true;  // guarded by mutex: body and sink may be touched, and an answer is waited for
+};
+
+struct Peer {
+  PeerId id;
+  Identity identity;
+};
+
+/// The listener, as connections see it: it may end before they do.
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(Address address, Key key, Handler& handler)
+      : address_(std::move(address)), key_(std::move(key)), handler_(handler) {}
+
+  [[nodiscard]] const Address& address() const { return address_; }
+  [[nodiscard]] const Key& key() const { return key_; }
+
+  // ---- safe from any thread
+  void post(Task task);
+  /// False if it takes no more calls.
+  bool submit(const std::shared_ptr<Peer>& peer, const std::shared_ptr<SharedCall>& call);
+  void disconnect(PeerId peer);
+  [[nodiscard]] bool is_open() const;
+  PeerId next_peer();
+  void stop();
+  /// Calls that were not handed to the handler are dropped.
+  void close();
+  /// A request is over.
+  void release();
+
+  // ---- the listener's thread
+  void run();
+  void at(Clock::time_point time, Task task) { timers_.add(time, std::move(task)); }
+
+ private:
+  void wait(std::unique_lock<std::mutex>& lock);
+
+  const Address address_;
+  const Key key_;
+  Handler& handler_;
+  Timers timers_;  // the listener's thread only
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  std::size_t outstanding_ = 0;  // requests that the handler has, or that wait for it
+  bool is_stopping_ = false;
+  bool is_closed_ = false;
+  PeerId next_peer_ = 1;
+};
+
+class LocalRequest : public Request::Impl {
+ public:
+  LocalRequest(std::shared_ptr<Core> core, std::shared_ptr<Peer> peer, std::shared_ptr<SharedCall> call)
+      : core_(std::move(core)), peer_(std::move(peer)), call_(std::move(call)) {}
+  LocalRequest(const LocalRequest&) = delete;
+  LocalRequest& operator=(const LocalRequest&) = delete;
+
+  ~LocalRequest() override {
+    if (!is_answered_) call_->replies->add(call_->id, gone(core_->address(), "the server has dropped it"));
+    core_->release();
+  }
+
+  [[nodiscard]] std::span<const std::byte> head() const override { return call_->head; }
+  [[nodiscard]] std::size_t body_bytes() const override { return call_->body.size(); }
+  [[nodiscard]] PeerId peer() const override { return peer_->id; }
+  [[nodiscard]] const Identity& identity() const override { return peer_->identity; }
+
+  void receive(std::span<std::byte> into, std::function<void(Status)> done) override { done(copy_body(into)); }
+
+  void reply(Bytes head, std::span<const std::byte> body, std::function<void()> sent) override {
+    is_answered_ = true;
+    send(std::move(head), body);
+    if (sent) sent();
+  }
+
+ private:
+  Status copy_body(std::span<std::byte> into) {
+    if (into.size() != body_bytes()) return wrong_room(into.size(), body_bytes());
+    const std::lock_guard lock(call_->mutex);
+    if (!call_->is_wanted) return gone(core_->address(), "the caller has given up");
+    if (!into.empty()) std::memcpy(into.data(), call_->body.data(), into.size());
+    return Status::ok();
+  }
+
+  void send(Bytes head, std::span<const std::byte> body) {
+    const std::lock_guard lock(call_->mutex);
+    if (!call_->is_wanted) return;
+    if (const Status status = check_reply(core_->address(), head.size(), body.size(), call_->sink.size());
+        !status.is_ok())
+      return call_->replies->add(call_->id, status);
+    if (!body.empty()) std::memcpy(call_->sink.data(), body.data(), body.size());
+    call_->replies->add(call_->id, Reply{std::move(head), body.size()});
+  }
+
+  std::shared_ptr<Core> core_;
+  std::shared_ptr<Peer> peer_;
+  std::shared_ptr<SharedCall> call_;
+  bool is_answered_ = false;
+};
+
+void Core::post(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return;
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+bool Core::submit(const std::shared_ptr<Peer>& peer, const std::shared_ptr<SharedCall>& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_ || is_closed_) return false;
+    ++outstanding_;
+    // Shared only because tasks can be copied.  A task that never runs drops the request.
+    auto request = std::make_shared<Request>(std::make_unique<LocalRequest>(shared_from_this(), peer, call));
+    tasks_.push_back([this, request] { handler_.handle(std::move(*request)); });
+  }
+  changed_.notify_one();
+  return true;
+}
+
+void Core::disconnect(PeerId peer) {
+  post([this, peer] { handler_.disconnected(peer); });
+}
+
+bool Core::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return !is_stopping_ && !is_closed_;
+}
+
+PeerId Core::next_peer() {
+  const std::lock_guard lock(mutex_);
+  return next_peer_++;
+}
+
+void Core::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_one();
+}
+
+void Core::close() {
+  std::deque<Task> dropped;  // ends after the lock: requests take it
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  dropped.swap(tasks_);
+}
+
+void Core::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    --outstanding_;
+  }
+  changed_.notify_one();
+}
+
+void Core::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (const auto now = Clock::now(); timers_.next() <= now) {
+      lock.unlock();
+      timers_.run(now);
+      lock.lock();
+    } else if (!tasks_.empty()) {
+      Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;  // what it holds may take the lock
+      lock.lock();
+    } else if (is_stopping_ && outstanding_ == 0) {
+      return;
+    } else {
+      wait(lock);
+    }
+  }
+}
+
+void Core::wait(std::unique_lock<std::mutex>& lock) {
+  // Waiting until max() would overflow.
+  if (timers_.next() == Clock::time_point::max()) {
+    changed_.wait(lock);
+  } else {
+    changed_.wait_until(lock, timers_.next());
+  }
+}
+
+// ---------------------------------------------------------------- who listens
+
+class Registry {
+ public:
+  static Registry& instance() {
+    static Registry registry;
+    return registry;
+  }
+
+  Status add(const std::shared_ptr<Core>& core) {
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<Core>& place = cores_[core->address().text];
+    if (!place.expired())
+      return {ErrorCode::kIoError, concat("listen on ", core->address().text, ": the name is taken")};
+    place = core;
+    return Status::ok();
+  }
+  void remove(const Address& address) {
+    const std::lock_guard lock(mutex_);
+    cores_.erase(address.text);
+  }
+  std::shared_ptr<Core> find(const Address& address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = cores_.find(address.text);
+    return found == cores_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Core>> cores_;
+};
+
+class LocalListener : public Listener {
+ public:
+  explicit LocalListener(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  LocalListener(const LocalListener&) = delete;
+  LocalListener& operator=(const LocalListener&) = delete;
+  ~LocalListener() override {
+    Registry::instance().remove(core_->address());
+    core_->close();
+  }
+
+  [[nodiscard]] const Address& address() const override { return core_->address(); }
+  void run() override {
+    core_->run();
+    core_->close();
+  }
+  void stop() override { core_->stop(); }
+  void post(Task task) override { core_->post(std::move(task)); }
+  void at(Clock::time_point time, Task task) override { core_->at(time, std::move(task)); }
+
+ private:
+  std::shared_ptr<Core> core_;
+};
+
+// ---------------------------------------------------------------- the calling end
+
+/// What a Caller and its connections share.
+struct CallerState {
+  CallTable table;
+  std::shared_ptr<ReplyBox> replies = std::make_shared<ReplyBox>();
+
+  /// The caller gives up: its memory is not touched any more.
+  void abandon(CallId id, Status why) {
+    const CallTable::Pending* pending = table.find(id);
+    if (pending == nullptr) return;
+    auto* shared = static_cast<SharedCall*>(pending->transport.get());
+    if (shared != nullptr) {
+      const std::lock_guard lock(shared->mutex);
+      shared->is_wanted = false;
+    }
+    table.finish(id, std::move(why));
+  }
+};
+
+class LocalConnection : public Connection {
+ public:
+  LocalConnection(std::shared_ptr<CallerState> state, std::shared_ptr<Core> core, Identity identity)
+      : state_(std::move(state)),
+        core_(std::move(core)),
+        peer_(std::make_shared<Peer>(Peer{core_->next_peer(), std::move(identity)})) {}
+  LocalConnection(const LocalConnection&) = delete;
+  LocalConnection& operator=(const LocalConnection&) = delete;
+
+  ~LocalConnection() override {
+    for (const CallId id : state_->table.calls_of(this))
+      state_->abandon(id, gone(address(), "the connection was closed"));
+    state_->table.run_ready_of(this);
+    core_->disconnect(peer_->id);
+  }
+
+  void call(Call call) override {
+    if (const Status status = check_call(address(), call); !status.is_ok())
+      return state_->table.refuse(this, std::move(call), status);
+    const CallId id = state_->table.add(this, std::move(call));
+    CallTable::Pending* pending = state_->table.find(id);
+    const auto shared = std::make_shared<SharedCall>(id, pending->call, state_->replies);
+    pending->transport = shared;
+    if (!core_->submit(peer_, shared)) state_->table.finish(id, gone(address(), "the server has stopped"));
+  }
+
+  [[nodiscard]] bool is_open() const override { return core_->is_open(); }
+  [[nodiscard]] const Address& address() const override { return core_->address(); }
+
+ private:
+  std::shared_ptr<CallerState> state_;
+  std::shared_ptr<Core> core_;
+  std::shared_ptr<Peer> peer_;
+};
+
+/// The handshake of the network, in one step.
+Result<Identity> shake_hands(const Core& core, const Key& key, std::uint32_t version) {
+  CallerHandshake caller(key, Identity::of_this_process(), version);
+  ListenerHandshake listener(core.key(), kProtocolVersion);
+  WEIR_TRY(const Bytes challenge, listener.challenge(caller.hello()));
+  WEIR_TRY(const Bytes proof, caller.prove(challenge));
+  return listener.accept(proof);
+}
+
+class LocalCaller : public Caller {
+ public:
+  explicit LocalCaller(std::uint32_t version) : version_(version) {}
+
+  Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline) override {
+    WEIR_RETURN_IF_ERROR(check_key(address, key));
+    const std::shared_ptr<Core> core = Registry::instance().find(address);
+    if (core == nullptr || !core->is_open())
+      return cannot_connect(address, {ErrorCode::kUnavailable, "nobody listens there"});
+    Result<Identity> identity = shake_hands(*core, key, version_);
+    if (!identity.is_ok()) return cannot_connect(address, identity.status());
+    return std::unique_ptr<Connection>(std::make_unique<LocalConnection>(state_, core, std::move(*identity)));
+  }
+
+  void progress() override {
+    for (ReplyBox::Arrived& arrived : state_->replies->take())
+      state_->table.finish(arrived.call, std::move(arrived.result));
+    for (const CallId id : state_->table.expired(Clock::now())) expire(id);
+    state_->table.run_ready();
+  }
+
+  void wait(Deadline deadline) override {
+    if (!state_->table.has_ready()) state_->replies->wait_until(std::min(deadline, state_->table.next_deadline()));
+    progress();
+  }
+
+ private:
+  void expire(CallId id) {
+    const auto* connection = static_cast<const LocalConnection*>(state_->table.find(id)->owner);
+    state_->abandon(id, timed_out(connection->address()));
+  }
+
+  std::uint32_t version_;
+  std::shared_ptr<CallerState> state_ = std::make_shared<CallerState>();
+};
+
+}  // namespace
+
+std::unique_ptr<Caller> make_local_caller(std::uint32_t version) { return std::make_unique<LocalCaller>(version); }
+
+Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler) {
+  auto core = std::make_shared<Core>(address, key, handler);
+  WEIR_RETURN_IF_ERROR(Registry::instance().add(core));
+  return std::unique_ptr<Listener>(std::make_unique<LocalListener>(std::move(core)));
+}
+
+}  // namespace weir::net::internal

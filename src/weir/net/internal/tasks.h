@@ -1,0 +1,55 @@
+#pragma once
+
+// What a listener's thread has to do besides taking in frames: tasks that were posted to it, and tasks for later.
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <weir/net/net.h>
+
+namespace weir::net::internal {
+
+using Task = std::function<void()>;
+
+/// Tasks from other threads.  \threadsafety Safe from any thread.
+class Inbox {
+ public:
+  /// True if it was empty: the thread may be asleep and has to be woken.
+  bool add(Task task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    return tasks_.size() == 1;
+  }
+  [[nodiscard]] std::vector<Task> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(tasks_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Task> tasks_;
+};
+
+/// Tasks by time.  One thread only.
+class Timers {
+ public:
+  void add(Clock::time_point time, Task task) { tasks_.emplace(time, std::move(task)); }
+  /// Runs what is due; what those add may run too.
+  void run(Clock::time_point now) {
+    while (!tasks_.empty() && tasks_.begin()->first <= now) {
+      const Task task = std::move(tasks_.begin()->second);
+      tasks_.erase(tasks_.begin());
+      task();
+    }
+  }
+  [[nodiscard]] Clock::time_point next() const {
+    return tasks_.empty() ? Clock::time_point::max() : tasks_.begin()->first;
+  }
+
+ private:
+  std::multimap<Clock::time_point, Task> tasks_;
+};
+
+}  // namespace weir::net::internal

@@ -1,0 +1,318 @@
+// The calling end over UCX: connections, and the calls under way on them.
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include <weir/base/text.h>
+#include <weir/net/internal/call_table.h>
+#include <weir/net/internal/errors.h>
+#include <weir/net/internal/handshake.h>
+#include <weir/net/internal/transports.h>
+#include <weir/net/internal/ucx_worker.h>
+
+namespace weir::net::internal {
+
+namespace {
+
+constexpr auto kGoodbyePatience = std::chrono::milliseconds(100);
+constexpr auto kGivePatience = std::chrono::seconds(2);
+
+/// How a connection comes to be; ends with a result.
+struct Greeting {
+  CallerHandshake handshake;
+  std::optional<Status> result;
+};
+
+class UcxConnection;
+
+/// What a Caller and its connections share.
+class CallerState {
+ public:
+  static Result<std::shared_ptr<CallerState>> create() {
+    auto self = std::make_shared<CallerState>();
+    WEIR_TRY(self->worker_,
+             UcxWorker::create([state = self.get()](const Frame& frame, std::span<const std::byte> payload,
+                                                    ucp_ep_h from) { state->take(frame, payload, from); }));
+    return self;
+  }
+
+  [[nodiscard]] UcxWorker& worker() { return *worker_; }
+  [[nodiscard]] CallTable& table() { return table_; }
+
+  Result<std::shared_ptr<Link>> greet(const Address& address, Greeting& greeting, Deadline deadline);
+
+  void add(std::uint64_t session, UcxConnection& connection) { connections_[session] = &connection; }
+  void remove(std::uint64_t session) { connections_.erase(session); }
+
+  /// Ends a call with `result`, as soon as UCX does not hold its body any more.
+  void settle(CallId id, Result<Reply> result);
+  void expire(Clock::time_point now);
+
+ private:
+  /// What the table keeps for us with each call.
+  struct Progress {
+    std::shared_ptr<Outgoing> body;
+    std::optional<Result<Reply>> result;  // known, but the body is still UCX's
+  };
+
+  void take(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from);
+  void take_greeting(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from);
+  void take_reply(CallId id, CallTable::Pending& pending, const Frame& frame, std::span<const std::byte> payload);
+  void take_body(CallId id, CallTable::Pending& pending, const Frame& frame, std::span<const std::byte> payload);
+  void send_body(CallId id, CallTable::Pending& pending);
+  void finish_if_whole(CallId id, CallTable::Pending& pending);
+  static Progress& progress_of(CallTable::Pending& pending);
+
+  CallTable table_;
+  std::unordered_map<std::uint64_t, UcxConnection*> connections_;  // by the session of frames to us
+  std::shared_ptr<Link> greeting_link_;
+  Greeting* greeting_ = nullptr;
+  std::unique_ptr<UcxWorker> worker_;  // last: ends first, while what its bodies tell is still there
+};
+
+class UcxConnection : public Connection {
+ public:
+  UcxConnection(std::shared_ptr<CallerState> state, std::shared_ptr<Link> link, Address address, Sessions sessions)
+      : state_(std::move(state)), link_(std::move(link)), address_(std::move(address)), session_(sessions.to_caller) {
+    link_->set_session(sessions.to_listener);
+    link_->set_on_failure([this](const Status& why) { fail(why.message()); });
+    state_->add(session_, *this);
+  }
+  UcxConnection(const UcxConnection&) = delete;
+  UcxConnection& operator=(const UcxConnection&) = delete;
+
+  ~UcxConnection() override {
+    state_->remove(session_);
+    if (link_->is_open()) {
+      link_->say_goodbye();
+      state_->worker().flush(Clock::now() + kGoodbyePatience);
+    }
+    link_->abort();
+    fail("the connection was closed");
+    // UCX gives back bodies that were being sent.
+    const auto patience = Clock::now() + kGivePatience;
+    while (!state_->table().calls_of(this).empty() && Clock::now() < patience) state_->worker().progress();
+    for (const CallId id : state_->table().calls_of(this))
+      state_->table().finish(id, gone(address_, "the connection was closed"));
+    state_->worker().finish_closing(patience);
+    state_->table().run_ready_of(this);
+  }
+
+  void call(Call call) override {
+    CallTable& table = state_->table();
+    if (const Status status = check_call(address_, call); !status.is_ok())
+      return table.refuse(this, std::move(call), status);
+    if (!link_->is_open()) return table.refuse(this, std::move(call), gone(address_, "the server is gone"));
+    Bytes payload = std::move(call.head);
+    Frame frame;
+    frame.kind = FrameKind::kCall;
+    frame.head_bytes = static_cast<std::uint32_t>(payload.size());
+    frame.number = call.body.size();
+    frame.sink_bytes = call.sink.size();
+    if (payload.size() + call.body.size() <= kPieceBytes)
+      payload.insert(payload.end(), call.body.begin(), call.body.end());
+    frame.call = table.add(this, std::move(call));
+    link_->send(frame, std::move(payload));
+  }
+
+  [[nodiscard]] bool is_open() const override { return link_->is_open(); }
+  [[nodiscard]] const Address& address() const override { return address_; }
+  [[nodiscard]] Link& link() const { return *link_; }
+
+  /// All calls end.  The link is closed, or is by this.
+  void fail(std::string_view why) {
+    link_->abort();
+    for (const CallId id : state_->table().calls_of(this)) state_->settle(id, gone(address_, why));
+  }
+
+ private:
+  std::shared_ptr<CallerState> state_;
+  std::shared_ptr<Link> link_;
+  Address address_;
+  std::uint64_t session_;
+};
+
+UcxConnection* connection_of(const CallTable::Pending& pending) {
+  return static_cast<UcxConnection*>(const_cast<void*>(pending.owner));  // the table only compares it
+}
+
+CallerState::Progress& CallerState::progress_of(CallTable::Pending& pending) {
+  if (pending.transport == nullptr) pending.transport = std::make_shared<Progress>();
+  return *static_cast<Progress*>(pending.transport.get());
+}
+
+void CallerState::settle(CallId id, Result<Reply> result) {
+  CallTable::Pending* pending = table_.find(id);
+  if (pending == nullptr) return;
+  if (pending->transport == nullptr) return table_.finish(id, std::move(result));
+  Progress& progress = progress_of(*pending);
+  if (progress.body == nullptr) return table_.finish(id, std::move(result));
+  progress.body->stop();
+  if (!progress.result) progress.result = std::move(result);
+}
+
+void CallerState::expire(Clock::time_point now) {
+  for (const CallId id : table_.expired(now)) {
+    CallTable::Pending* pending = table_.find(id);
+    if (pending == nullptr) continue;
+    UcxConnection* connection = connection_of(*pending);
+    const bool is_held =
+        pending->transport != nullptr && progress_of(*pending).body != nullptr && progress_of(*pending).body->is_held();
+    Frame cancel;
+    cancel.kind = FrameKind::kCancel;
+    cancel.call = id;
+    connection->link().send(cancel);
+    settle(id, timed_out(connection->address()));
+    // The server does not even take in the body: only the end of the connection gives it back.
+    if (is_held && connection->is_open()) connection->fail("the server takes nothing in");
+  }
+}
+
+void CallerState::take(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from) {
+  if (is_handshake(frame.kind)) return take_greeting(frame, payload, from);
+  const auto found = connections_.find(frame.session);
+  if (found != connections_.end() && frame.kind == FrameKind::kGoodbye) return found->second->link().take_goodbye();
+  CallTable::Pending* pending = table_.find(frame.call);
+  // Late frames of calls that are over are usual; those of others are not ours.
+  if (found == connections_.end() || pending == nullptr || pending->owner != found->second) return;
+  switch (frame.kind) {
+    case FrameKind::kReply: return take_reply(frame.call, *pending, frame, payload);
+    case FrameKind::kBody: return take_body(frame.call, *pending, frame, payload);
+    case FrameKind::kPull: return send_body(frame.call, *pending);
+    case FrameKind::kDropped: return settle(frame.call, gone(found->second->address(), "the server has dropped it"));
+    default: return;
+  }
+}
+
+void CallerState::take_reply(CallId id, CallTable::Pending& pending, const Frame& frame,
+                             std::span<const std::byte> payload) {
+  const Address& address = connection_of(pending)->address();
+  if (const Status status = check_reply(address, frame.head_bytes, frame.number, pending.call.sink.size());
+      !status.is_ok())
+    return settle(id, status);
+  const auto head = payload.first(frame.head_bytes);
+  const auto body = payload.subspan(frame.head_bytes);
+  pending.reply = Reply{{head.begin(), head.end()}, frame.number};
+  if (!body.empty()) {
+    std::memcpy(pending.call.sink.data(), body.data(), body.size());
+    pending.received_bytes = body.size();
+  }
+  finish_if_whole(id, pending);
+}
+
+void CallerState::take_body(CallId id, CallTable::Pending& pending, const Frame& frame,
+                            std::span<const std::byte> payload) {
+  const std::span<std::byte> sink = pending.call.sink;
+  const bool is_over = pending.transport != nullptr && progress_of(pending).result.has_value();
+  if (is_over || frame.number > sink.size() || payload.size() > sink.size() - frame.number) return;
+  std::memcpy(sink.data() + frame.number, payload.data(), payload.size());
+  pending.received_bytes += payload.size();
+  finish_if_whole(id, pending);
+}
+
+void CallerState::finish_if_whole(CallId id, CallTable::Pending& pending) {
+  if (pending.reply && pending.received_bytes >= pending.reply->body_bytes) settle(id, std::move(*pending.reply));
+}
+
+void CallerState::send_body(CallId id, CallTable::Pending& pending) {
+  Progress& progress = progress_of(pending);
+  if (progress.body != nullptr || pending.call.body.empty()) return;  // asked twice
+  progress.body = connection_of(pending)->link().send_body(id, pending.call.body, [this, id] {
+    CallTable::Pending* sent = table_.find(id);
+    if (sent == nullptr) return;
+    Progress& state = progress_of(*sent);
+    state.body = nullptr;
+    if (state.result) {
+      Result<Reply> result = std::move(*state.result);
+      table_.finish(id, std::move(result));
+    }
+  });
+}
+
+void CallerState::take_greeting(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from) {
+  if (greeting_ == nullptr || greeting_link_ == nullptr || from != greeting_link_->endpoint() || greeting_->result)
+    return;
+  if (frame.kind == FrameKind::kRefusal) {
+    greeting_->result = greeting_->handshake.read_refusal(payload);
+  } else if (frame.kind == FrameKind::kWelcome) {
+    greeting_->result = Status::ok();
+  } else if (frame.kind == FrameKind::kChallenge) {
+    Result<Bytes> proof = greeting_->handshake.prove(payload);
+    if (!proof.is_ok()) {
+      greeting_->result = proof.status();
+      return;
+    }
+    Frame answer;
+    answer.kind = FrameKind::kProof;
+    greeting_link_->send(answer, std::move(*proof));
+  }
+}
+
+Result<std::shared_ptr<Link>> CallerState::greet(const Address& address, Greeting& greeting, Deadline deadline) {
+  WEIR_TRY(const SocketAddress socket, resolve(address));
+  WEIR_TRY(std::shared_ptr<Link> link,
+           worker_->connect(reinterpret_cast<const sockaddr*>(&socket.storage), socket.length));
+  link->set_on_failure([&greeting](const Status& why) {
+    if (!greeting.result) greeting.result = why;
+  });
+  greeting_ = &greeting;
+  greeting_link_ = link;
+  link->send(Frame{}, greeting.handshake.hello());
+  while (!greeting.result && Clock::now() < deadline) {
+    if (!worker_->progress()) worker_->sleep(deadline);
+  }
+  greeting_ = nullptr;
+  greeting_link_ = nullptr;
+  link->set_on_failure(nullptr);
+  const Status result = greeting.result.value_or(Status(ErrorCode::kUnavailable, "no answer before the deadline"));
+  if (!result.is_ok()) {
+    link->abort();
+    return result;
+  }
+  return link;
+}
+
+class UcxCaller : public Caller {
+ public:
+  UcxCaller(std::shared_ptr<CallerState> state, std::uint32_t version) : state_(std::move(state)), version_(version) {}
+
+  Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline deadline) override {
+    WEIR_RETURN_IF_ERROR(check_key(address, key));
+    if (!address.text.starts_with("tcp:"))
+      return invalid_argument(concat("connect to ", address.text, ": UCX needs tcp:HOST:PORT"));
+    Greeting greeting{CallerHandshake(key, Identity::of_this_process(), version_), std::nullopt};
+    Result<std::shared_ptr<Link>> link = state_->greet(address, greeting, deadline);
+    if (!link.is_ok()) return cannot_connect(address, link.status());
+    if (!(*link)->is_open()) return cannot_connect(address, {ErrorCode::kUnavailable, "the server has gone at once"});
+    return std::unique_ptr<Connection>(
+        std::make_unique<UcxConnection>(state_, std::move(*link), address, greeting.handshake.sessions()));
+  }
+
+  void progress() override {
+    while (state_->worker().progress()) {
+      if (state_->table().has_ready()) break;
+    }
+    state_->expire(Clock::now());
+    state_->table().run_ready();
+  }
+
+  void wait(Deadline deadline) override {
+    if (!state_->table().has_ready())
+      state_->worker().spin_then_sleep(std::min(deadline, state_->table().next_deadline()));
+    progress();
+  }
+
+ private:
+  std::shared_ptr<CallerState> state_;
+  std::uint32_t version_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Caller>> make_ucx_caller(std::uint32_t version) {
+  WEIR_TRY(std::shared_ptr<CallerState> state, CallerState::create());
+  return std::unique_ptr<Caller>(std::make_unique<UcxCaller>(std::move(state), version));
+}
+
+}  // namespace weir::net::internal

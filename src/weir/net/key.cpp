@@ -1,0 +1,117 @@
+#include <weir/net/net.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weir/base/text.h>
+
+namespace weir::net {
+
+namespace {
+
+constexpr std::size_t kKeyBytes = 32;
+
+void start_sodium() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (sodium_init() < 0) std::abort();  // no source of random numbers: nothing can be trusted
+  });
+}
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+Status system_error(std::string_view operation, const std::string& path) {
+  const int error = errno;
+  ErrorCode code = ErrorCode::kIoError;
+  if (error == ENOENT) code = ErrorCode::kNotFound;
+  if (error == EEXIST) code = ErrorCode::kExists;
+  if (error == EACCES || error == EPERM) code = ErrorCode::kPermission;
+  return {code, concat(operation, " ", path, ": ", std::strerror(error))};
+}
+
+/// The machine (by the number of its boot) and the network namespace.
+std::string host_of_this_process() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code error;
+  const std::filesystem::path space = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  return concat(boot, "/", space.string());
+}
+
+}  // namespace
+
+Key Key::random() {
+  start_sodium();
+  Key key;
+  key.bytes.resize(kKeyBytes);
+  randombytes_buf(key.bytes.data(), key.bytes.size());
+  return key;
+}
+
+Result<Key> Key::load(const std::string& path) {
+  start_sodium();
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return system_error("open key", path);
+  struct stat status {};
+  if (::fstat(file.fd(), &status) != 0) return system_error("stat key", path);
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return Status(ErrorCode::kPermission, concat("key ", path, " is open to others: chmod 600 it, or make a new one"));
+  std::array<std::byte, kKeyBytes + 1> bytes{};
+  const ssize_t got = ::read(file.fd(), bytes.data(), bytes.size());
+  if (got < 0) return system_error("read key", path);
+  if (static_cast<std::size_t>(got) != kKeyBytes)
+    return corrupt(concat("key ", path, " does not have ", kKeyBytes, " bytes: make a new one"));
+  return Key{{bytes.begin(), bytes.begin() + kKeyBytes}};
+}
+
+Status Key::save(const std::string& path) const {
+  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.is_open()) return system_error("create key", path);
+  const ssize_t put = ::write(file.fd(), bytes.data(), bytes.size());
+  if (put != static_cast<ssize_t>(bytes.size()) || ::fsync(file.fd()) != 0) {
+    const Status status = system_error("write key", path);
+    ::unlink(path.c_str());
+    return status;
+  }
+  return Status::ok();
+}
+
+Identity Identity::of_this_process() {
+  Identity identity;
+  identity.uid = ::geteuid();
+  identity.gid = ::getegid();
+  const int count = ::getgroups(0, nullptr);
+  if (count > 0) {
+    std::vector<gid_t> groups(static_cast<std::size_t>(count));
+    const int got = ::getgroups(count, groups.data());
+    if (got > 0) identity.groups.assign(groups.begin(), groups.begin() + got);
+  }
+  identity.host = host_of_this_process();
+  return identity;
+}
+
+bool Identity::same_host() const { return host == host_of_this_process(); }
+
+}  // namespace weir::net

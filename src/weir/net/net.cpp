@@ -1,0 +1,54 @@
+#include <weir/net/net.h>
+
+#include <utility>
+
+#include <weir/base/text.h>
+#include <weir/net/internal/request.h>
+#include <weir/net/internal/transports.h>
+
+namespace weir::net {
+
+namespace {
+
+bool is_local(const Address& address) { return address.text.starts_with("local:"); }
+
+Status unknown(const Address& address) {
+  return invalid_argument(concat("address \"", address.text, "\" is neither tcp:HOST:PORT nor local:NAME"));
+}
+
+}  // namespace
+
+Request::Request(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Request::Request(Request&&) noexcept = default;
+Request& Request::operator=(Request&&) noexcept = default;
+Request::~Request() = default;
+
+std::span<const std::byte> Request::head() const { return impl_->head(); }
+std::size_t Request::body_bytes() const { return impl_->body_bytes(); }
+PeerId Request::peer() const { return impl_->peer(); }
+const Identity& Request::identity() const { return impl_->identity(); }
+void Request::receive(std::span<std::byte> into, std::function<void(Status)> done) {
+  impl_->receive(into, std::move(done));
+}
+void Request::reply(Bytes head, std::span<const std::byte> body, std::function<void()> sent) {
+  impl_->reply(std::move(head), body, std::move(sent));
+}
+
+Result<std::unique_ptr<Caller>> make_ucx_caller() { return internal::make_ucx_caller(kProtocolVersion); }
+std::unique_ptr<Caller> make_local_caller() { return internal::make_local_caller(kProtocolVersion); }
+
+Result<std::unique_ptr<Caller>> make_caller(const Address& address) {
+  if (is_local(address)) return make_local_caller();
+  if (address.text.starts_with("tcp:")) return make_ucx_caller();
+  return unknown(address);
+}
+
+Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler) {
+  if (key.bytes.size() != 32)
+    return invalid_argument(concat("listen on ", address.text, ": the key does not have 32 bytes"));
+  if (is_local(address)) return internal::listen_local(address, key, handler);
+  if (address.text.starts_with("tcp:")) return internal::listen_ucx(address, key, handler);
+  return unknown(address);
+}
+
+}  // namespace weir::net

@@ -1,0 +1,169 @@
+#pragma once
+
+// Transports behind one interface: UCX active messages between processes, and a channel inside one process.
+//
+// A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by whoever reads it) and a body (bytes of files, as
+// they are, any number).  Bodies are received straight into the memory that the receiver names once it has seen the head.
+//
+//   Caller ──connect──> Connection ──call(head, body)──────────> Listener ──> Handler::handle(Request)
+//                                  <──reply(head) body to sink──                Request::receive, Request::reply
+//
+// Every call ends exactly once: with the reply, or with kUnavailable (the server cannot be reached, or is gone), or kTimedOut (its deadline
+// passed).  Order between calls is not promised.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weir/base/result.h>
+
+namespace weir::net {
+
+using Bytes = std::vector<std::byte>;
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
+
+/// The protocol: frames (docs/formats.md) and heads together.  Both ends must have the same number.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+/// Longer heads and bodies are refused before they are read.
+inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 30;
+
+/// "tcp:127.0.0.1:7001" (UCX, which uses shared memory where both ends are on one host), or "local:NAME" inside this process.
+struct Address {
+  std::string text;
+  friend auto operator<=>(const Address&, const Address&) = default;
+};
+
+/// What both ends must know.  Neither ever sends it: they prove it to each other.
+struct Key {
+  std::vector<std::byte> bytes;  ///< 32
+
+  static Key random();
+  /// \error kPermission if others may read the file; kNotFound, kIoError, kCorrupt
+  static Result<Key> load(const std::string& path);
+  /// A new file, readable by its owner only.
+  [[nodiscard]] Status save(const std::string& path) const;
+};
+
+/// Who calls, as the handshake said (the key vouches for it).
+struct Identity {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::vector<std::uint32_t> groups;
+  std::string host;  ///< Of the caller: differs between machines, and between network namespaces of one.
+
+  static Identity of_this_process();
+  /// Whether the caller can reach abstract Unix sockets of this process.
+  [[nodiscard]] bool same_host() const;
+};
+
+// ---------------------------------------------------------------- the calling end
+
+struct Reply {
+  Bytes head;
+  std::size_t body_bytes = 0;  ///< In Call::sink.
+};
+
+struct Call {
+  Bytes head;
+  std::span<const std::byte> body;  ///< Stays as it is until `done`.
+  std::span<std::byte> sink;        ///< For the body of the reply; a longer one is an error.
+  Deadline deadline;
+  std::function<void(Result<Reply>)>
+      done;  ///< Exactly once, from progress() or wait() of the Caller, or from the end of the Connection.
+};
+
+/// \threadsafety As its Caller.
+class Connection {
+ public:
+  /// Calls under way end with kUnavailable.
+  virtual ~Connection() = default;
+  /// Starts a call; never waits.
+  virtual void call(Call call) = 0;
+  /// False once the server is known to be gone; calls then fail at once.
+  [[nodiscard]] virtual bool is_open() const = 0;
+  [[nodiscard]] virtual const Address& address() const = 0;
+};
+
+/// The calling end: all connections of a client.  \threadsafety One thread at a time, for it and its connections together.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  /// \error kUnavailable if nobody answers, kPermission if the keys differ, kInvalidArgument if the versions do: names both.
+  virtual Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline deadline) = 0;
+  /// Does what can be done now.
+  virtual void progress() = 0;
+  /// Sleeps until progress() would find something, or the deadline, whichever is first.  May return early.
+  virtual void wait(Deadline deadline) = 0;
+};
+
+Result<std::unique_ptr<Caller>> make_ucx_caller();
+std::unique_ptr<Caller> make_local_caller();
+
+/// The one that `address` needs.
+Result<std::unique_ptr<Caller>> make_caller(const Address& address);
+
+// ---------------------------------------------------------------- the answering end
+
+using PeerId = std::uint64_t;
+
+/// A call to answer.  Dropped without an answer, it gives the caller kUnavailable.  Used on the listener's thread only.
+class Request {
+ public:
+  class Impl;
+  explicit Request(std::unique_ptr<Impl> impl);
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
+  [[nodiscard]] std::span<const std::byte> head() const;
+  [[nodiscard]] std::size_t body_bytes() const;
+  [[nodiscard]] PeerId peer() const;
+  [[nodiscard]] const Identity& identity() const;
+
+  /// Receives the body into `into`, which must be just as long and stay until `done`.  At most once.  `done` may be called before it returns.
+  /// A request that is dropped or answered before `done` receives no more, and forgets `done`.
+  void receive(std::span<std::byte> into, std::function<void(Status)> done);
+
+  /// Answers; at most once.  `body` stays until `sent`, which also comes if the caller is gone.
+  void reply(Bytes head, std::span<const std::byte> body = {}, std::function<void()> sent = {});
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What a server does.  All calls come on the listener's thread.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  virtual void handle(Request request) = 0;
+  /// A peer is gone: nothing of it comes any more.
+  virtual void disconnected(PeerId peer) { (void)peer; }
+};
+
+/// The answering end: an event loop.  Idle, it sleeps.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// As clients reach it; the port is filled in where 0 was asked for.
+  [[nodiscard]] virtual const Address& address() const = 0;
+  /// Serves until stop(); in the thread that calls it.
+  virtual void run() = 0;
+  /// Makes run() return once requests that were handed to the handler are answered or dropped.  \threadsafety Safe from any thread.
+  virtual void stop() = 0;
+  /// Runs `task` on the listener's thread, soon.  \threadsafety Safe from any thread.
+  virtual void post(std::function<void()> task) = 0;
+  /// Runs `task` on the listener's thread at `time`.  Listener's thread only.
+  virtual void at(Clock::time_point time, std::function<void()> task) = 0;
+};
+
+/// \error kIoError if the address cannot be listened on
+Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler);
+
+}  // namespace weir::net

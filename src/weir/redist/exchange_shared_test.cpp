@@ -1,0 +1,336 @@
+#include <weir/redist/internal/exchange.h>
+
+// Exchanges through shared memory, by messages, and through both at once: ranks that pass different names of hosts do not find
+// each other's memory.
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weir/base/testing.h>
+#include <weir/base/text.h>
+#include <weir/layout/internal/generate.h>
+#include <weir/layout/language.h>
+#include <weir/redist/internal/agreement.h>
+#include <weir/redist/internal/routing.h>
+#include <weir/redist/redistribution.h>
+
+namespace weir::redist::internal {
+namespace {
+
+using layout::Partition;
+using layout::oracle::Random;
+using ::testing::HasSubstr;
+using weir::testing::IsOk;
+using weir::testing::StatusIs;
+
+constexpr std::byte kUntouched{0xA5};
+constexpr std::size_t kGuard = 64;
+
+Partition parsed(const std::string& text) {
+  auto partition = layout::parse(text);
+  EXPECT_THAT(partition, IsOk()) << text;
+  return std::move(partition).value();
+}
+
+std::byte content(Offset x, std::size_t array) {
+  return static_cast<std::byte>((static_cast<std::uint64_t>(x) * 0x9E3779B97F4A7C15u + array * 0x1234567u) >> 40);
+}
+
+// File offsets of a rank's element, one by one; nothing for ranks beyond the elements.
+layout::oracle::Bytes listed(const Partition& partition, int rank) {
+  if (rank >= partition.element_count()) return {};
+  return layout::oracle::expand(partition.element(rank)->falls());
+}
+
+struct Memory {
+  Memory(const layout::oracle::Bytes& from, const layout::oracle::Bytes& to, std::size_t array)
+      : source(from.size()), target(to.size() + 2 * kGuard, kUntouched), expected(target) {
+    for (std::size_t i = 0; i < from.size(); ++i) source[i] = content(from[i], array);
+    for (std::size_t i = 0; i < to.size(); ++i) expected[kGuard + i] = content(to[i], array);
+  }
+  [[nodiscard]] Arrays arrays() { return {source.data(), target.data() + kGuard}; }
+
+  std::vector<std::byte> source;
+  std::vector<std::byte> target;
+  std::vector<std::byte> expected;
+};
+
+// Sets or unsets the variable while it lives.
+class Environment {
+ public:
+  explicit Environment(const char* value) {
+    if (const char* before = std::getenv(kName)) before_ = before;
+    value != nullptr ? ::setenv(kName, value, 1) : ::unsetenv(kName);
+  }
+  ~Environment() { before_ ? ::setenv(kName, before_->c_str(), 1) : ::unsetenv(kName); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  static constexpr const char* kName = "WEIR_REDIST_SHARED";
+  std::optional<std::string> before_;
+};
+
+class SharedExchangeTest : public ::testing::Test {
+ protected:
+  SharedExchangeTest() : comm_(Comm::duplicate(MPI_COMM_WORLD).value()) {}
+
+  [[nodiscard]] int rank() const { return comm_.rank(); }
+  [[nodiscard]] int ranks() const { return comm_.size(); }
+
+  // True on all ranks or on none.
+  bool holds_everywhere(bool mine) {
+    const Result<std::int64_t> all = least(comm_, mine ? 1 : 0);
+    return all.is_ok() && *all == 1;
+  }
+
+  std::unique_ptr<Exchange> make(const Partition& from, const Partition& to, Offset bytes_per_route) {
+    const Labels labels = same_labels(static_cast<int>(to.element_count()), ranks());
+    auto traffic = route(from, to, shares_of(from, to, rank()).value(), labels, rank(), ranks());
+    EXPECT_THAT(traffic, IsOk());
+    return std::make_unique<Exchange>(comm_.get(), *std::move(traffic), pace_of(bytes_per_route));
+  }
+
+  // Executes several times: rings go on where they ended.
+  void expect_right(Exchange& exchange, const Partition& from, const Partition& to, std::size_t count) {
+    const auto source = listed(from, rank());
+    const auto target = listed(to, rank());
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::vector<Memory> memories;
+      std::vector<Arrays> arrays;
+      for (std::size_t i = 0; i < count; ++i) memories.emplace_back(source, target, i);
+      for (Memory& memory : memories) arrays.push_back(memory.arrays());
+      ASSERT_THAT(exchange.reserve(count), IsOk());
+      ASSERT_THAT(exchange.begin(arrays), IsOk());
+      for (bool is_done = false; !is_done;) {
+        const Result<bool> result = exchange.advance(repeat != 1);
+        ASSERT_THAT(result, IsOk());
+        is_done = *result;
+      }
+      for (const Memory& memory : memories) EXPECT_EQ(memory.target, memory.expected);
+    }
+  }
+
+  Comm comm_;
+  Environment unset_{nullptr};  // whatever the tests are run with
+};
+
+using HostOf = std::function<std::string(int rank)>;
+
+const HostOf kOneHost = [](int) { return std::string("one"); };
+const HostOf kTwoHosts = [](int rank) { return concat("host", rank % 2); };
+const HostOf kHostEach = [](int rank) { return concat("host", rank); };
+
+void expect_shared_where_together(const Exchange& exchange, const HostOf& host_of, int rank) {
+  const Traffic& traffic = exchange.traffic();
+  for (std::size_t i = 0; i < traffic.sends.size(); ++i) {
+    EXPECT_EQ(exchange.is_shared(i, true), host_of(traffic.sends[i].peer) == host_of(rank)) << "send " << i;
+  }
+  for (std::size_t i = 0; i < traffic.receives.size(); ++i) {
+    EXPECT_EQ(exchange.is_shared(i, false), host_of(traffic.receives[i].peer) == host_of(rank)) << "receive " << i;
+  }
+}
+
+TEST_F(SharedExchangeTest, MovesAllBytesWhateverIsShared) {
+  Random random(20240607);  // the same on all ranks
+  for (int trial = 0; trial < 40; ++trial) {
+    const Offset extent = random.between(1, 3000);
+    const Offset elem = random.between(1, 9);
+    const auto layout = [&] {
+      const std::string dist = random.chance(30) ? "BLOCK" : concat("CYCLIC(", random.between(1, 40), ')');
+      return concat("hpf(shape=[", extent, "], elem=", elem, ", dist=(", dist, "), grid=[", random.between(1, ranks()),
+                    "])");
+    };
+    const std::string from = layout();
+    const std::string to = layout();
+    const Offset room = random.chance(50) ? 0 : random.between(1, 5000);
+    const auto arrays = static_cast<std::size_t>(random.between(1, 4));
+    const HostOf& host_of = trial % 4 == 0 ? kHostEach : trial % 4 == 1 ? kOneHost : kTwoHosts;
+    SCOPED_TRACE(concat("trial ", trial, ": ", from, " to ", to, ", room ", room, ", arrays ", arrays));
+    const auto exchange = make(parsed(from), parsed(to), room);
+    ASSERT_THAT(exchange->share_memory(comm_, host_of(rank())), IsOk());
+    expect_shared_where_together(*exchange, host_of, rank());
+    if (room > 0) {
+      const auto routes = exchange->traffic().sends.size() + exchange->traffic().receives.size();
+      EXPECT_LE(exchange->buffer_bytes(1), room * static_cast<Offset>(routes));
+    }
+    expect_right(*exchange, parsed(from), parsed(to), arrays);
+    ASSERT_TRUE(holds_everywhere(!HasFailure()));
+  }
+}
+
+// More than a ring holds, in every direction, so that ends wait for each other.  Many arrays are more than a cache holds, so that
+// targets are written around it.
+TEST_F(SharedExchangeTest, LongStreamsGoRoundTheRing) {
+  const Offset per_rank = Offset{40000} * ranks() + 7;
+  const auto layout = [&](const char* dist) {
+    return parsed(concat("hpf(shape=[", per_rank * ranks(), "], elem=8, dist=(", dist, "), grid=[", ranks(), "])"));
+  };
+  const Partition from = layout("CYCLIC(64)");
+  const Partition to = layout("CYCLIC(48)");
+  const auto many = static_cast<std::size_t>((Offset{20} << 20) / (per_rank * 8));
+  for (const HostOf& host_of : {kOneHost, kTwoHosts}) {
+    for (const std::size_t arrays : {std::size_t{1}, many}) {
+      const auto exchange = make(from, to, 20000);
+      ASSERT_THAT(exchange->share_memory(comm_, host_of(rank())), IsOk());
+      expect_right(*exchange, from, to, arrays);
+      ASSERT_TRUE(holds_everywhere(!HasFailure()));
+    }
+  }
+}
+
+// A rank that is through has its bytes in the ring and need not wait for the receiver, which may come much later.
+TEST_F(SharedExchangeTest, AnEarlyRankGoesOnWithoutTheOthers) {
+  if (ranks() < 2) GTEST_SKIP() << "needs 2 ranks";
+  const Partition from = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
+  const Partition to = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
+  const auto exchange = make(from, to, 0);
+  ASSERT_THAT(exchange->share_memory(comm_), IsOk());
+  Memory memory(listed(from, rank()), listed(to, rank()), 0);
+  const std::vector<Arrays> arrays{memory.arrays()};
+  ASSERT_THAT(exchange->reserve(1), IsOk());
+  const auto finish = [&] {
+    ASSERT_THAT(exchange->begin(arrays), IsOk());
+    for (bool is_done = false; !is_done;) is_done = exchange->advance(true).value();
+    EXPECT_EQ(memory.target, memory.expected);
+  };
+  if (rank() == 0) finish();
+  ASSERT_TRUE(holds_everywhere(true));  // rank 0 comes here before the others begin
+  if (rank() != 0) finish();
+}
+
+// The peer reaches the exchange only after a message that its receiver, waiting in the exchange, has to take part in.
+TEST_F(SharedExchangeTest, WaitingKeepsMessagesOfTheCallerMoving) {
+  if (ranks() < 2) GTEST_SKIP() << "needs 2 ranks";
+  const Partition from = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
+  const Partition to = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
+  const auto exchange = make(from, to, 0);
+  ASSERT_THAT(exchange->share_memory(comm_), IsOk());
+  std::vector<std::byte> large(std::size_t{1} << 23);
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank() == 1) {
+    ASSERT_EQ(MPI_Irecv(large.data(), static_cast<int>(large.size()), MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request), 0);
+  }
+  if (rank() == 0) {
+    ASSERT_EQ(MPI_Send(large.data(), static_cast<int>(large.size()), MPI_BYTE, 1, 5, MPI_COMM_WORLD), 0);
+  }
+  expect_right(*exchange, from, to, 1);
+  EXPECT_THAT(await(MPI_SUCCESS, request, "MPI_Irecv"), IsOk());
+  ASSERT_TRUE(holds_everywhere(!HasFailure()));
+}
+
+class SharedOptionTest : public SharedExchangeTest {
+ protected:
+  // Transfers of a redistribution among all ranks, and how many of them go through shared memory.
+  struct Count {
+    Offset all = 0;
+    Offset shared = 0;
+  };
+  Count count(const Options& options) {
+    const auto layout = [&](const char* dist) {
+      return parsed(concat("hpf(shape=[", ranks() * 16, "], elem=8, dist=(", dist, "), grid=[", ranks(), "])"));
+    };
+    auto redistribution = Redistribution::create(MPI_COMM_WORLD, layout("BLOCK"), layout("CYCLIC"), options);
+    EXPECT_THAT(redistribution, IsOk());
+    if (!redistribution.is_ok()) return {};
+    Count result;
+    for (const auto* transfers : {&redistribution->report().sends, &redistribution->report().receives}) {
+      for (const Transfer& transfer : *transfers) {
+        ++result.all;
+        result.shared += transfer.is_shared ? 1 : 0;
+      }
+    }
+    EXPECT_THAT(redistribution->explain(),
+                HasSubstr(concat(result.shared, " of ", result.all, " transfers through shared memory")));
+    return result;
+  }
+};
+
+TEST_F(SharedOptionTest, OptionAndEnvironmentSwitchItOff) {
+  const Count on = count({});
+  EXPECT_EQ(on.all, 2 * (ranks() - 1));
+  EXPECT_EQ(on.shared, on.all);
+  EXPECT_EQ(count({.share_memory = false}).shared, 0);
+  const Environment off("0");
+  EXPECT_EQ(count({}).shared, 0);
+}
+
+TEST_F(SharedOptionTest, OneRankCanKeepToMessages) {
+  const Environment off_on_rank_0(rank() == 0 ? "0" : nullptr);
+  const Count shared = count({});
+  EXPECT_EQ(shared.all, 2 * (ranks() - 1));
+  EXPECT_EQ(shared.shared, rank() == 0 ? 0 : 2 * (ranks() - 2));
+}
+
+std::string own_name(const char* what) { return concat("/weir-test-", what, '-', ::getpid()); }
+
+TEST(SharedMemoryTest, IsFoundByNameUntilTheNameIsRemoved) {
+  const std::string name = own_name("name");
+  auto made = SharedMemory::create(name, 5000);
+  ASSERT_THAT(made, IsOk());
+  EXPECT_THAT(SharedMemory::create(name, 5000), StatusIs(ErrorCode::kIoError, HasSubstr("exists")));
+  auto found = SharedMemory::open(name);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_EQ(found->bytes(), 5000);
+  made->data()[4999] = std::byte{7};
+  EXPECT_EQ(found->data()[4999], std::byte{7});
+  made->remove_name();
+  EXPECT_THAT(SharedMemory::open(name), StatusIs(ErrorCode::kIoError, HasSubstr(name)));
+  found->data()[0] = std::byte{9};  // those who have it keep it
+  EXPECT_EQ(made->data()[0], std::byte{9});
+}
+
+// Too little room for all of it: no bus error later, but an error now, and nothing left behind.
+TEST(SharedMemoryTest, RefusesMoreThanThereIs) {
+  const std::string name = own_name("large");
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{1 << 20, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto made = SharedMemory::create(name, 2 << 20);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(made, StatusIs(ErrorCode::kIoError, HasSubstr(name)));
+  EXPECT_THAT(SharedMemory::open(name), StatusIs(ErrorCode::kIoError, HasSubstr(name)));
+}
+
+TEST(SharedRingTest, FillsAndEmptiesInTurn) {
+  const RingShape shape{100, 128, 3};
+  alignas(kRingLine) static std::byte memory[4096];
+  ASSERT_LE(Ring::bytes_of(shape), static_cast<Offset>(sizeof memory));
+  Ring sender = Ring::make(memory, shape);
+  EXPECT_FALSE(sender.is_joined());
+  Ring receiver = Ring::join(memory);
+  EXPECT_TRUE(sender.is_joined());
+  EXPECT_EQ(receiver.shape().slot_bytes, 100);
+  EXPECT_EQ(receiver.slot_to_empty(), nullptr);
+  std::uint8_t written = 0;
+  std::uint8_t read = 0;
+  Random random(5);
+  for (int i = 0; i < 1000; ++i) {
+    if (random.chance(50)) {
+      std::byte* slot = sender.slot_to_fill();
+      ASSERT_EQ(slot == nullptr, static_cast<std::uint8_t>(written - read) == 3);
+      if (slot == nullptr) continue;
+      slot[99] = static_cast<std::byte>(written++);
+      sender.fill();
+    } else {
+      const std::byte* slot = receiver.slot_to_empty();
+      ASSERT_EQ(slot == nullptr, written == read);
+      if (slot == nullptr) continue;
+      EXPECT_EQ(slot[99], static_cast<std::byte>(read++));
+      receiver.empty();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::redist::internal

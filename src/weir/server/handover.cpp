@@ -1,0 +1,42 @@
+#include <weir/server/handover.h>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <weir/base/text.h>
+#include <weir/server/internal/descriptor.h>
+#include <weir/server/internal/unix_socket.h>
+
+namespace weir::server {
+
+Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std::uint8_t> token,
+                            std::chrono::milliseconds timeout) {
+  const auto unavailable = [&](const char* step) {
+    return Status{ErrorCode::kUnavailable,
+                  concat("handover of memory from socket @", socket_name, ": ", step, ": ", std::strerror(errno))};
+  };
+  internal::SocketAddress address;
+  if (!internal::make_abstract(socket_name, address)) {
+    return invalid_argument(concat("handover: \"", socket_name, "\" is not the name of a socket"));
+  }
+  const internal::Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!connection.is_open()) return unavailable("socket");
+  if (connect(connection.get(), address.get(), address.bytes) != 0) return unavailable("connect");
+  if (send(connection.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size())) {
+    return unavailable("send");
+  }
+  pollfd readable{connection.get(), POLLIN, 0};
+  const int ready = poll(&readable, 1, static_cast<int>(timeout.count()));
+  if (ready == 0) errno = ETIMEDOUT;
+  if (ready <= 0) return unavailable("wait for the answer");
+  if (const auto descriptors = internal::receive_descriptors(connection.get())) {
+    return Handed{(*descriptors)[0], (*descriptors)[1]};
+  }
+  return Status{ErrorCode::kPermission, concat("handover of memory from socket @", socket_name,
+                                               ": the server did not take the token: ask it to share again")};
+}
+
+}  // namespace weir::server

@@ -1,0 +1,42 @@
+#pragma once
+
+// A request that is being worked on, shared by the callbacks that its work is cut into.
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <weir/base/result.h>
+#include <weir/net/net.h>
+#include <weir/wire/wire.h>
+
+namespace weir::server::internal {
+
+struct Call {
+  net::Request request;
+  wire::RequestHeadT head;
+  net::Deadline deadline;
+  wire::CountersT& counters;  ///< Of the server.
+
+  void fail(const Status& status) { request.reply(wire::encode_failure(status)); }
+
+  template <typename Table>
+  void answer(Table table) {
+    request.reply(wire::encode_reply(std::move(table)));
+  }
+  template <typename Table>
+  void answer(Result<Table> result) {
+    result.is_ok() ? answer(std::move(result).value()) : fail(result.status());
+  }
+  void answer(const Status& status) { status.is_ok() ? answer(wire::DoneT{}) : fail(status); }
+
+  /// Done, and a body that stays until `sent`.
+  void answer_body(std::span<const std::byte> body, std::function<void()> sent) {
+    counters.bytes_out += body.size();
+    request.reply(wire::encode_reply(wire::DoneT{}), body, std::move(sent));
+  }
+};
+
+using CallPtr = std::shared_ptr<Call>;
+
+}  // namespace weir::server::internal

@@ -1,0 +1,161 @@
+#include <weir/server/internal/handover_server.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sodium.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <optional>
+
+#include <weir/base/text.h>
+#include <weir/log/log.h>
+#include <weir/server/internal/unix_socket.h>
+
+namespace weir::server::internal {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One that connects and says nothing must not keep others waiting.
+constexpr int kClientTimeoutMs = 200;
+
+Status io_error(const char* step) {
+  return {ErrorCode::kIoError, concat("handover of memory: ", step, ": ", std::strerror(errno))};
+}
+
+std::string random_name() {
+  unsigned char bytes[16];
+  randombytes_buf(bytes, sizeof bytes);
+  char text[2 * sizeof bytes + 1];
+  sodium_bin2hex(text, sizeof text, bytes, sizeof bytes);
+  return concat("weir-", std::string_view(text));
+}
+
+bool is_readable(int descriptor, int timeout_ms) {
+  pollfd poller{descriptor, POLLIN, 0};
+  return poll(&poller, 1, timeout_ms) > 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HandoverServer>> HandoverServer::start(Clock::duration lifetime) {
+  if (sodium_init() < 0) return Status{ErrorCode::kIoError, "handover of memory: libsodium cannot be initialised"};
+  std::unique_ptr<HandoverServer> server(new HandoverServer);
+  server->lifetime_ = lifetime;
+  server->name_ = random_name();
+  SocketAddress address;
+  make_abstract(server->name_, address);
+  server->listener_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!server->listener_.is_open()) return io_error("socket");
+  if (bind(server->listener_.get(), address.get(), address.bytes) != 0) return io_error("bind");
+  if (listen(server->listener_.get(), SOMAXCONN) != 0) return io_error("listen");
+  server->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!server->wake_.is_open()) return io_error("eventfd");
+  WEIR_TRY(server->life_, Life::create());
+  std::promise<Status> begun;
+  server->thread_ = std::thread([it = server.get(), &begun] {
+    const Status status = it->life_->begin();
+    begun.set_value(status);
+    if (!status.is_ok()) return;
+    it->run();
+    it->life_->end();
+  });
+  WEIR_RETURN_IF_ERROR(begun.get_future().get());
+  return server;
+}
+
+HandoverServer::~HandoverServer() { stop(); }
+
+void HandoverServer::stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  wake();
+  thread_.join();
+}
+
+// Fails only if the counter of the descriptor is full, and then the thread is awake.
+void HandoverServer::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+Result<HandoverServer::Token> HandoverServer::offer(int descriptor, bool for_writing, uid_t uid) {
+  // Opened anew through /proc, it is read-only for good; a duplicate would keep the right to write.
+  const std::string path = concat("/proc/self/fd/", descriptor);
+  Descriptor kept(for_writing ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!kept.is_open()) return io_error(for_writing ? "duplicate the descriptor" : "open the descriptor for reading");
+  Token token(kTokenBytes);
+  randombytes_buf(token.data(), token.size());
+  const std::lock_guard guard(mutex_);
+  expire(Clock::now());
+  if (offers_.size() == kMostOffers) offers_.pop_front();
+  offers_.push_back({token, std::move(kept), uid, Clock::now() + lifetime_});
+  if (offers_.size() == 1) wake();  // the thread sleeps without a timeout: it has something to expire now
+  return token;
+}
+
+void HandoverServer::expire(Clock::time_point now) {
+  while (!offers_.empty() && offers_.front().expires <= now) offers_.pop_front();
+}
+
+// The offer for the token, which is gone then.  Compares all of them in constant time: how long it takes tells nothing of any token.
+Descriptor HandoverServer::take(const std::uint8_t* token, uid_t uid) {
+  const std::lock_guard guard(mutex_);
+  expire(Clock::now());
+  auto found = offers_.end();
+  for (auto offer = offers_.begin(); offer != offers_.end(); ++offer) {
+    if (sodium_memcmp(offer->token.data(), token, kTokenBytes) == 0) found = offer;
+  }
+  if (found == offers_.end() || found->uid != uid) return {};
+  Descriptor descriptor = std::move(found->descriptor);
+  offers_.erase(found);
+  return descriptor;
+}
+
+void HandoverServer::serve(int connection) {
+  if (!is_readable(connection, kClientTimeoutMs)) return;
+  std::uint8_t token[kTokenBytes + 1];
+  const ssize_t bytes = recv(connection, token, sizeof token, MSG_DONTWAIT);
+  ucred peer{};
+  socklen_t peer_bytes = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0) return;
+  Descriptor descriptor;
+  if (bytes == static_cast<ssize_t>(kTokenBytes)) descriptor = take(token, peer.uid);
+  if (!descriptor.is_open())
+    WEIR_LOG_WARN("handover of memory: process {} of user {} came with a token that is not good", peer.pid, peer.uid);
+  std::optional<DescriptorPair> handed;
+  if (descriptor.is_open()) handed = DescriptorPair{descriptor.get(), life_->descriptor()};
+  send_descriptors(connection, handed);
+}
+
+int HandoverServer::poll_timeout_ms() {
+  const std::lock_guard guard(mutex_);
+  if (offers_.empty()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(offers_.front().expires - Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+}
+
+void HandoverServer::run() {
+  while (!stopping_) {
+    pollfd events[2] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    poll(events, 2, poll_timeout_ms());
+    if (events[0].revents != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t bytes = read(wake_.get(), &count, sizeof count);
+    }
+    if (events[1].revents != 0) {
+      const Descriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (connection.is_open()) serve(connection.get());
+    }
+    const std::lock_guard guard(mutex_);
+    expire(Clock::now());
+  }
+}
+
+}  // namespace weir::server::internal

@@ -1,0 +1,390 @@
+#include <weir/server/internal/io_service.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <weir/base/text.h>
+#include <weir/log/log.h>
+#include <weir/storage/shared_memory.h>
+
+namespace weir::server::internal {
+
+namespace {
+
+// A shorter body is rather copied than that others have to wait while it is sent.
+constexpr Offset kDirectReadFrom = 65536;
+constexpr std::size_t kKeptBufferBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostListed = 65536;
+// In one message; each is some bytes of the head and some of memory.
+constexpr std::size_t kMostPiecesInMessage = std::size_t{1} << 19;
+
+std::string name_of(storage::SubfileId id) { return concat("subfile ", id.element, " of file ", id.file); }
+
+Result<storage::SubfileId> to_id(const wire::Subfile* subfile) {
+  if (subfile == nullptr || subfile->file() == 0) return invalid_argument("the request names no subfile");
+  return storage::SubfileId{subfile->file(), subfile->element()};
+}
+
+Result<transfer::Range> to_range(const wire::Range* range, Offset most) {
+  if (range == nullptr) return invalid_argument("the request names no range");
+  if (range->from() < 0 || range->from() > range->to() || range->to() > kMaxBytes ||
+      range->to() - range->from() > most) {
+    return invalid_argument(
+        concat("[", range->from(), ", ", range->to(), ") is not a range of at most ", most, " bytes in [0, 2^62)"));
+  }
+  return transfer::Range{range->from(), range->to()};
+}
+
+Status check_end(std::string_view what, Offset end) {
+  if (end >= 0 && end <= kMaxBytes) return Status::ok();
+  return out_of_range(concat(what, " ", end, " is not in [0, 2^62]"));
+}
+
+Status check_body(const Call& call, Offset bytes) {
+  if (std::cmp_equal(call.request.body_bytes(), bytes)) return Status::ok();
+  return invalid_argument(concat("the body has ", call.request.body_bytes(), " bytes, the request is about ", bytes));
+}
+
+Status check_buffered(std::size_t bytes) {
+  if (bytes <= kMostBodyBytes) return Status::ok();
+  return invalid_argument(concat(bytes, " bytes in one message; at most ", kMostBodyBytes, ": send them in parts"));
+}
+
+/// Pieces as they follow each other in the message.
+Result<std::vector<MessagePiece>> to_pieces(const std::vector<wire::Range>& ranges, Offset& bytes) {
+  if (ranges.size() > kMostPiecesInMessage) {
+    return invalid_argument(concat(ranges.size(), " pieces in one message; at most ", kMostPiecesInMessage));
+  }
+  std::vector<MessagePiece> pieces;
+  pieces.reserve(ranges.size());
+  bytes = 0;
+  for (const wire::Range& range : ranges) {
+    WEIR_TRY(const transfer::Range piece, to_range(&range, kMaxBytes));
+    pieces.push_back({piece.from, piece.to - piece.from, bytes});
+    WEIR_TRY(bytes, checked_add(bytes, piece.to - piece.from));
+  }
+  return pieces;
+}
+
+}  // namespace
+
+// Fails the call and returns if the expression has no value.
+#define WEIR_CALL_TRY(call, declaration, expression) \
+  WEIR_CALL_TRY_INNER(WEIR_CONCAT(weir_result_, __LINE__), call, declaration, expression)
+#define WEIR_CALL_TRY_INNER(temporary, call, declaration, expression) \
+  auto temporary = (expression);                                      \
+  if (!temporary.is_ok()) return (call)->fail(temporary.status());    \
+  declaration = std::move(temporary).value()
+#define WEIR_CALL_CHECK(call, expression) \
+  if (const Status weir_status = (expression); !weir_status.is_ok()) return (call)->fail(weir_status)
+
+IoService::IoService(storage::Store& store, Options options)
+    : store_(store),
+      options_(std::move(options)),
+      io_(store),
+      buffers_(std::make_shared<Buffers>(std::max(options_.buffer_bytes, kMostBodyBytes), kKeptBufferBytes)) {}
+
+bool IoService::handle(const CallPtr& call) {
+  const wire::OperationUnion& operation = call->head.operation;
+  switch (operation.type) {
+    case wire::Operation::RegisterView: register_view(call, *operation.AsRegisterView()); return true;
+    case wire::Operation::ForgetView:
+      views_.forget(call->request.peer(), operation.AsForgetView()->view);
+      call->answer(wire::DoneT{});
+      return true;
+    case wire::Operation::ReadView: read_view(call, *operation.AsReadView()); return true;
+    case wire::Operation::WriteView: write_view(call, *operation.AsWriteView()); return true;
+    case wire::Operation::ReadPieces: read_pieces(call, *operation.AsReadPieces()); return true;
+    case wire::Operation::WritePieces: write_pieces(call, *operation.AsWritePieces()); return true;
+    case wire::Operation::Truncate: truncate(call, *operation.AsTruncate()); return true;
+    case wire::Operation::Reserve: reserve(call, *operation.AsReserve()); return true;
+    case wire::Operation::Sync: sync(call, *operation.AsSync()); return true;
+    case wire::Operation::RemoveSubfile: remove(call, *operation.AsRemoveSubfile()); return true;
+    case wire::Operation::Inspect: inspect(call, *operation.AsInspect()); return true;
+    case wire::Operation::ListSubfiles: list(call, *operation.AsListSubfiles()); return true;
+    case wire::Operation::UsageOf: usage(call); return true;
+    case wire::Operation::Share: share(call, *operation.AsShare()); return true;
+    default: return false;
+  }
+}
+
+void IoService::drop(net::PeerId peer) { views_.drop(peer); }
+
+Status IoService::sync_all() {
+  Status first;
+  for (const SubfileId id : dirty_) {
+    const Status status = store_.sync(id);
+    if (status.is_ok()) continue;
+    WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
+    if (first.is_ok()) first = status;
+  }
+  dirty_.clear();
+  return first;
+}
+
+// ---------------------------------------------------------------- turns
+
+void IoService::in_turn(const CallPtr& call, SubfileId id, std::function<void()> work) {
+  turns_.take(id, [this, call, id, work = std::move(work)] {
+    if (removed_.contains(id)) {
+      call->fail({ErrorCode::kStale, concat(name_of(id), " was removed: open the file again")});
+    } else if (net::Clock::now() >= call->deadline) {
+      call->fail({ErrorCode::kTimedOut, concat(name_of(id), ": the deadline passed while others were at work on it")});
+    } else {
+      return work();
+    }
+    turns_.leave(id);
+  });
+}
+
+template <typename Work>
+void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Work work) {
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(subfile));
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  in_turn(call, id, [this, call, id, work = std::move(work)] {
+    auto result = work(id);
+    turns_.leave(id);
+    call->answer(std::move(result));
+  });
+}
+
+// ---------------------------------------------------------------- reading
+
+void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) {
+  const Offset bytes = range.to - range.from;
+  const auto read = [this, id, range](std::span<std::byte> into) {
+    const storage::ReadPiece piece{range.from, into};
+    return store_.read(id, {&piece, 1});
+  };
+  if (bytes < kDirectReadFrom) return read_buffered(call, id, bytes, read);
+  in_turn(call, id, [this, call, id, range, bytes, read] {
+    const auto memory = store_.map(id, range.from, range.to, false);
+    if (memory.is_ok() && *memory) return call->answer_body(**memory, [this, id] { turns_.leave(id); });
+    turns_.leave(id);
+    if (!memory.is_ok()) return call->fail(memory.status());
+    read_buffered(call, id, bytes, read);
+  });
+}
+
+void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, ReadInto read) {
+  if (bytes == 0) return call->answer(wire::DoneT{});
+  WEIR_CALL_CHECK(call, check_buffered(static_cast<std::size_t>(bytes)));
+  buffers_->ask(static_cast<std::size_t>(bytes), [this, call, id, read](std::shared_ptr<Buffer> buffer) {
+    in_turn(call, id, [this, call, id, read, buffer] {
+      const Status status = read(buffer->bytes());
+      turns_.leave(id);
+      if (!status.is_ok()) return call->fail(status);
+      call->answer_body(buffer->bytes(), [buffer] {});
+    });
+  });
+}
+
+void IoService::read_view(const CallPtr& call, const wire::ReadViewT& request) {
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  WEIR_CALL_TRY(call, const auto view, views_.find(call->request.peer(), request.view));
+  WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMostViewRange));
+  const Offset bytes = view->packing.bytes(range);
+  if (const std::optional<Offset> at = view->packing.direct_b(range)) {
+    return read_contiguous(call, view->subfile, {*at, *at + bytes});
+  }
+  read_buffered(call, view->subfile, bytes, [this, view, range](std::span<std::byte> into) {
+    return io_.read(view->subfile, view->packing, range, into);
+  });
+}
+
+void IoService::read_pieces(const CallPtr& call, const wire::ReadPiecesT& request) {
+  Offset bytes = 0;
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_TRY(call, const std::vector<MessagePiece> pieces, to_pieces(request.pieces, bytes));
+  if (pieces.size() == 1) return read_contiguous(call, id, {pieces[0].offset, pieces[0].offset + bytes});
+  read_buffered(call, id, bytes, [this, id, pieces](std::span<std::byte> into) { return io_.read(id, pieces, into); });
+}
+
+// ---------------------------------------------------------------- writing
+
+// Of a write without bytes, the end of the file is what remains.
+void IoService::write_end(const CallPtr& call, SubfileId id, Offset file_end) {
+  in_turn(call, id, [this, call, id, file_end] {
+    dirty_.insert(id);
+    const Status status = store_.write(id, {}, file_end);
+    turns_.leave(id);
+    call->answer(status);
+  });
+}
+
+void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end) {
+  const Offset to = from + static_cast<Offset>(call->request.body_bytes());
+  in_turn(call, id, [this, call, id, from, to, file_end] {
+    dirty_.insert(id);
+    const auto memory = store_.map(id, from, to, true);
+    if (memory.is_ok() && *memory) {
+      return call->request.receive(**memory, [this, call, id, to, file_end](const Status& status) {
+        // Told even if the sender was lost on the way: some of its bytes may be there.
+        store_.note_written(id, to, file_end);
+        turns_.leave(id);
+        call->answer(status);
+      });
+    }
+    turns_.leave(id);
+    if (!memory.is_ok()) return call->fail(memory.status());
+    write_buffered(call, id, [this, id, from, file_end](std::span<const std::byte> body) {
+      const storage::WritePiece piece{from, body};
+      return store_.write(id, {&piece, 1}, file_end);
+    });
+  });
+}
+
+void IoService::write_buffered(const CallPtr& call, SubfileId id, WriteFrom write) {
+  const std::size_t bytes = call->request.body_bytes();
+  WEIR_CALL_CHECK(call, check_buffered(bytes));
+  buffers_->ask(bytes, [this, call, id, write](std::shared_ptr<Buffer> buffer) {
+    call->request.receive(buffer->bytes(), [this, call, id, write, buffer](const Status& received) {
+      if (!received.is_ok()) return call->fail(received);
+      in_turn(call, id, [this, call, id, write, buffer] {
+        dirty_.insert(id);
+        const Status status = write(buffer->bytes());
+        turns_.leave(id);
+        call->answer(status);
+      });
+    });
+  });
+}
+
+void IoService::write_view(const CallPtr& call, const wire::WriteViewT& request) {
+  WEIR_CALL_TRY(call, const auto view, views_.find(call->request.peer(), request.view));
+  WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMostViewRange));
+  WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
+  WEIR_CALL_CHECK(call, check_body(*call, view->packing.bytes(range)));
+  if (call->request.body_bytes() == 0) return write_end(call, view->subfile, request.file_end);
+  call->counters.bytes_in += call->request.body_bytes();
+  if (const std::optional<Offset> at = view->packing.direct_b(range)) {
+    return write_contiguous(call, view->subfile, *at, request.file_end);
+  }
+  write_buffered(call, view->subfile, [this, view, range, end = request.file_end](std::span<const std::byte> body) {
+    return io_.write(view->subfile, view->packing, range, body, end);
+  });
+}
+
+void IoService::write_pieces(const CallPtr& call, const wire::WritePiecesT& request) {
+  Offset bytes = 0;
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_TRY(call, const std::vector<MessagePiece> pieces, to_pieces(request.pieces, bytes));
+  WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
+  WEIR_CALL_CHECK(call, check_body(*call, bytes));
+  if (bytes == 0) return write_end(call, id, request.file_end);
+  call->counters.bytes_in += call->request.body_bytes();
+  if (pieces.size() == 1) return write_contiguous(call, id, pieces[0].offset, request.file_end);
+  write_buffered(call, id, [this, id, pieces, end = request.file_end](std::span<const std::byte> body) {
+    return io_.write(id, pieces, body, end);
+  });
+}
+
+// ---------------------------------------------------------------- the rest
+
+void IoService::register_view(const CallPtr& call, const wire::RegisterViewT& request) {
+  WEIR_CALL_TRY(call, [[maybe_unused]] const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  call->answer(views_.add(call->request.peer(), request));
+}
+
+void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {
+  WEIR_CALL_CHECK(call, check_end("length", request.length));
+  WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
+  answer_in_turn(call, request.subfile.get(), [this, length = request.length, end = request.file_end](SubfileId id) {
+    dirty_.insert(id);
+    return store_.truncate(id, length, end);
+  });
+}
+
+void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
+  WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMaxBytes));
+  answer_in_turn(call, request.subfile.get(), [this, range](SubfileId id) {
+    dirty_.insert(id);
+    return store_.reserve(id, range.from, range.to);
+  });
+}
+
+void IoService::sync(const CallPtr& call, const wire::SyncT& request) {
+  answer_in_turn(call, request.subfile.get(), [this](SubfileId id) {
+    const Status status = store_.sync(id);
+    if (status.is_ok()) dirty_.erase(id);
+    return status;
+  });
+}
+
+void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request) {
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  if (removed_.contains(id)) return call->answer(wire::DoneT{});
+  answer_in_turn(call, request.subfile.get(), [this](SubfileId subfile) {
+    const Status status = store_.remove(subfile);
+    if (!status.is_ok()) return status;
+    dirty_.erase(subfile);
+    removed_.insert(subfile);
+    removed_in_order_.push_back(subfile);
+    if (removed_in_order_.size() > kMostRemoved) {
+      removed_.erase(removed_in_order_.front());
+      removed_in_order_.pop_front();
+    }
+    return status;
+  });
+}
+
+void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
+  answer_in_turn(call, request.subfile.get(), [this](SubfileId id) -> Result<wire::SubfileInfoT> {
+    WEIR_TRY(const storage::SubfileInfo info, store_.info(id));
+    wire::SubfileInfoT answer;
+    answer.length = info.length;
+    answer.file_end = info.file_end;
+    answer.stored_bytes = info.stored_bytes;
+    return answer;
+  });
+}
+
+void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {
+  WEIR_CALL_TRY(call, const std::vector<SubfileId> all, store_.list());
+  const SubfileId after =
+      request.after == nullptr ? SubfileId{} : SubfileId{request.after->file(), request.after->element()};
+  const std::size_t most = request.limit == 0 ? kMostListed : std::min<std::size_t>(request.limit, kMostListed);
+  wire::SubfilesT answer;
+  auto next = request.after == nullptr ? all.begin() : std::upper_bound(all.begin(), all.end(), after);
+  for (; next != all.end() && answer.subfiles.size() < most; ++next)
+    answer.subfiles.emplace_back(next->file, next->element);
+  answer.is_complete = next == all.end();
+  call->answer(std::move(answer));
+}
+
+void IoService::usage(const CallPtr& call) {
+  WEIR_CALL_TRY(call, const storage::Usage usage, store_.usage());
+  wire::UsageT answer;
+  answer.capacity_bytes = usage.capacity_bytes;
+  answer.used_bytes = usage.used_bytes;
+  answer.subfiles = usage.subfiles;
+  call->answer(std::move(answer));
+}
+
+// ---------------------------------------------------------------- sharing memory
+
+Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, bool for_writing) {
+  wire::HandoverT answer;
+  answer.descriptor = -1;
+  if (options_.handover == nullptr || who.host != options_.host) return answer;
+  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, for_writing));
+  if (!memory) return answer;
+  WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, for_writing, who.uid));
+  answer.possible = true;
+  answer.socket = options_.handover->socket();
+  answer.process = static_cast<std::uint64_t>(getpid());
+  return answer;
+}
+
+void IoService::share(const CallPtr& call, const wire::ShareT& request) {
+  answer_in_turn(call, request.subfile.get(), [this, call, for_writing = request.for_writing](SubfileId id) {
+    return hand_over(call->request.identity(), id, for_writing);
+  });
+}
+
+}  // namespace weir::server::internal

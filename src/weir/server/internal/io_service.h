@@ -1,0 +1,103 @@
+#pragma once
+
+// The I/O service of a target: subfiles, views registered on them, and bodies of messages on their way between the network and the store.
+//
+//   write, contiguous in the subfile, store has memory    body ──────────────────> memory of the subfile
+//   write, otherwise                                      body ──> buffer ──plan──> subfile
+//   read                                                  the mirror image
+//
+// Who holds the key of the file system is trusted here: owners and modes are checked where names are looked up, by the metadata service; a subfile
+// has neither.  What comes in is checked all the same: lengths, ranges, numbers of things.  Memory is shared for writing only with those who ask for it.
+//
+// Numbers of files are never used twice, so a subfile that was removed stays removed: late requests for it get kStale instead of making it
+// anew.  The server remembers the last kMostRemoved of them.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <weir/server/internal/buffers.h>
+#include <weir/server/internal/call.h>
+#include <weir/server/internal/handover_server.h>
+#include <weir/server/internal/subfile_io.h>
+#include <weir/server/internal/turns.h>
+#include <weir/server/internal/views.h>
+#include <weir/storage/store.h>
+
+namespace weir::server::internal {
+
+/// Bytes of one message that cannot go straight to their place.  Longer transfers come in parts.
+inline constexpr std::size_t kMostBodyBytes = std::size_t{256} << 20;
+/// A range of a view, of which a target has only some bytes, may be longer.
+inline constexpr Offset kMostViewRange = Offset{1} << 44;
+inline constexpr std::size_t kMostRemoved = std::size_t{1} << 18;
+
+/// \threadsafety One thread at a time: that of the event loop.
+class IoService {
+ public:
+  struct Options {
+    std::string host;                                   ///< Callers with this one can be given memory.
+    HandoverServer* handover = nullptr;                 ///< Null: memory is not shared.
+    std::size_t buffer_bytes = std::size_t{512} << 20;  ///< All buffers together.
+  };
+
+  IoService(storage::Store& store, Options options);
+
+  /// Answers the call, now or later.  \returns false if it is not for this service
+  bool handle(const CallPtr& call);
+  void drop(net::PeerId peer);
+
+  [[nodiscard]] std::size_t view_count() const noexcept { return views_.size(); }
+
+  /// Makes durable what was written since it last was.  \error the first of any
+  Status sync_all();
+
+ private:
+  using SubfileId = storage::SubfileId;
+  using Range = transfer::Range;
+
+  void register_view(const CallPtr& call, const wire::RegisterViewT& request);
+  void read_view(const CallPtr& call, const wire::ReadViewT& request);
+  void write_view(const CallPtr& call, const wire::WriteViewT& request);
+  void read_pieces(const CallPtr& call, const wire::ReadPiecesT& request);
+  void write_pieces(const CallPtr& call, const wire::WritePiecesT& request);
+  void truncate(const CallPtr& call, const wire::TruncateT& request);
+  void reserve(const CallPtr& call, const wire::ReserveT& request);
+  void sync(const CallPtr& call, const wire::SyncT& request);
+  void remove(const CallPtr& call, const wire::RemoveSubfileT& request);
+  void inspect(const CallPtr& call, const wire::InspectT& request);
+  void list(const CallPtr& call, const wire::ListSubfilesT& request);
+  void usage(const CallPtr& call);
+  void share(const CallPtr& call, const wire::ShareT& request);
+  Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, bool for_writing);
+
+  /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers the call itself
+  /// if that is too late, or the subfile is gone.
+  void in_turn(const CallPtr& call, SubfileId id, std::function<void()> work);
+  /// The same for work that is done when it returns; answers what it returns.
+  template <typename Work>
+  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Work work);
+
+  using ReadInto = std::function<Status(std::span<std::byte>)>;
+  using WriteFrom = std::function<Status(std::span<const std::byte>)>;
+  void read_contiguous(const CallPtr& call, SubfileId id, Range range);
+  void read_buffered(const CallPtr& call, SubfileId id, Offset bytes, ReadInto read);
+  void write_end(const CallPtr& call, SubfileId id, Offset file_end);
+  void write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end);
+  void write_buffered(const CallPtr& call, SubfileId id, WriteFrom write);
+
+  storage::Store& store_;
+  Options options_;
+  SubfileIo io_;
+  Views views_;
+  Turns turns_;
+  std::set<SubfileId> dirty_;
+  std::set<SubfileId> removed_;
+  std::deque<SubfileId> removed_in_order_;
+  std::shared_ptr<Buffers> buffers_;  // last: callers that wait for one go before what they use
+};
+
+}  // namespace weir::server::internal

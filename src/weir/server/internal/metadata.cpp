@@ -1,0 +1,530 @@
+#include <weir/server/internal/metadata.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <weir/base/text.h>
+#include <weir/server/internal/path.h>
+#include <weir/server/internal/permission.h>
+
+namespace weir::server::internal {
+
+namespace {
+
+// Numbers are taken from the store in blocks, so that most batches need not say where they end.
+constexpr FileNumber kNumbersPerBlock = 1024;
+
+// Of one answer.  Layouts can be long: a page ends early rather than that its head gets too long.
+constexpr std::size_t kMostEntries = 4096;
+constexpr std::size_t kMostPageBytes = std::size_t{4} << 20;
+
+std::size_t page_size(std::uint32_t limit) {
+  return limit == 0 ? kMostEntries : std::min<std::size_t>(limit, kMostEntries);
+}
+
+Status error(ErrorCode code, std::string_view operation, std::string_view path, std::string_view why) {
+  return {code, concat(operation, " ", quoted(path), ": ", why)};
+}
+
+void append_entry(wire::ListingT& listing, std::size_t& page_bytes, std::string name, wire::AttributesT attributes) {
+  page_bytes += name.size() + attributes.layout.size() + attributes.targets.size() * sizeof(std::uint32_t) + 128;
+  auto entry = std::make_unique<wire::EntryT>();
+  entry->name = std::move(name);
+  entry->attributes = std::make_unique<wire::AttributesT>(std::move(attributes));
+  listing.entries.push_back(std::move(entry));
+}
+
+}  // namespace
+
+struct Metadata::Ask {
+  std::string_view operation;
+  const std::string& path;
+  const Identity& who;
+
+  [[nodiscard]] Status error(ErrorCode code, std::string_view why) const {
+    return internal::error(code, operation, path, why);
+  }
+  [[nodiscard]] Status denied(std::string_view why) const {
+    return error(ErrorCode::kPermission, concat("user ", who.uid, " may not ", why));
+  }
+};
+
+struct Metadata::Place {
+  Record directory;
+  std::string name;
+  std::vector<FileNumber> ancestors;  // from the root to the directory
+};
+
+// ---------------------------------------------------------------- start, numbers, time
+
+Result<std::unique_ptr<Metadata>> Metadata::open(storage::KeyValue& store, Options options) {
+  std::unique_ptr<Metadata> metadata(new Metadata(store, std::move(options)));
+  WEIR_RETURN_IF_ERROR(metadata->start());
+  return metadata;
+}
+
+Status Metadata::start() {
+  WEIR_TRY(const std::optional<std::string> next, store_.get(kNextNumberKey));
+  WEIR_TRY(const std::optional<std::string> root, store_.get(record_key(kRoot)));
+  if (next.has_value() != root.has_value()) return corrupt("metadata: has no root directory, or no counter of files");
+  if (next) {
+    WEIR_TRY(numbers_end_, decode_number(*next));
+    next_number_ = numbers_end_;
+    next_start_ = numbers_end_ / kNumbersPerBlock;
+    return Status::ok();
+  }
+  next_number_ = numbers_end_ = kRoot;
+  storage::Batch batch;
+  Record record;
+  record.parent = kRoot;
+  record.attributes.file = take_number(batch);
+  record.attributes.is_directory = true;
+  record.attributes.mode = 0755;
+  record.attributes.uid = options_.uid;
+  record.attributes.gid = options_.gid;
+  record.attributes.created_ns = record.attributes.changed_ns = now_ns();
+  batch.put(record_key(kRoot), encode_record(record));
+  return apply(batch, true);
+}
+
+void Metadata::set_target_count(std::uint32_t count) { target_count_ = std::max<std::uint32_t>(count, 1); }
+
+// A number is never given out twice, not even if the batch fails: the store may have it all the same.
+FileNumber Metadata::take_number(storage::Batch& batch) {
+  const FileNumber number = next_number_++;
+  if (number >= numbers_end_) batch.put(std::string(kNextNumberKey), encode_number(number + kNumbersPerBlock));
+  return number;
+}
+
+Status Metadata::apply(const storage::Batch& batch, bool durable) {
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, durable));
+  for (const storage::Batch::Change& change : batch.changes) {
+    if (change.key != kNextNumberKey) continue;
+    WEIR_TRY(numbers_end_, decode_number(*change.value));
+  }
+  return Status::ok();
+}
+
+// Changes are durable in the order in which they were made: one that is takes all before it along.
+Status Metadata::sync() {
+  storage::Batch batch;
+  batch.put(std::string(kNextNumberKey), encode_number(numbers_end_));
+  return apply(batch, true);
+}
+
+std::int64_t Metadata::now_ns() const {
+  if (options_.now_ns) return options_.now_ns();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void Metadata::touch(storage::Batch& batch, Record directory) const {
+  directory.attributes.changed_ns = now_ns();
+  batch.put(record_key(directory.attributes.file), encode_record(directory));
+}
+
+// ---------------------------------------------------------------- from paths to records
+
+Result<Record> Metadata::load(FileNumber number) {
+  WEIR_TRY(const std::optional<std::string> bytes, store_.get(record_key(number)));
+  if (!bytes) return Status{ErrorCode::kNotFound, concat("metadata: there is no file number ", number)};
+  return decode_record(*bytes);
+}
+
+Result<std::optional<Record>> Metadata::find(const Record& directory, std::string_view name) {
+  WEIR_TRY(const std::optional<std::string> entry, store_.get(entry_key(directory.attributes.file, name)));
+  if (!entry) return std::optional<Record>{};
+  WEIR_TRY(const FileNumber number, decode_number(*entry));
+  WEIR_TRY(Record record, load(number));
+  return std::optional<Record>(std::move(record));
+}
+
+// One step down: what `name` is in `directory`, if the asker may look there.
+Result<Record> Metadata::enter(const Ask& ask, const Record& directory, std::string_view name) {
+  if (!directory.attributes.is_directory) {
+    return ask.error(ErrorCode::kNotDirectory, concat(quoted(directory.name), " is not a directory"));
+  }
+  if (!may(directory.attributes, ask.who, kMaySearch)) {
+    return ask.denied(concat("search directory ", quoted(directory.name)));
+  }
+  WEIR_TRY(std::optional<Record> found, find(directory, name));
+  if (!found) return ask.error(ErrorCode::kNotFound, concat("there is no ", quoted(name)));
+  return *std::move(found);
+}
+
+Result<Record> Metadata::resolve(const Ask& ask) {
+  WEIR_TRY(const std::vector<std::string_view> names, split_path(ask.path));
+  WEIR_TRY(Record record, load(kRoot));
+  for (const std::string_view name : names) {
+    WEIR_TRY(Record next, enter(ask, record, name));
+    record = std::move(next);
+  }
+  return record;
+}
+
+// The directory that has or would have the last name of the path, which is not checked to be there.
+Result<Metadata::Place> Metadata::locate(const Ask& ask) {
+  WEIR_TRY(const std::vector<std::string_view> names, split_path(ask.path));
+  if (names.empty()) return ask.error(ErrorCode::kInvalidArgument, "the root directory is always there and stays");
+  Place place;
+  WEIR_TRY(place.directory, load(kRoot));
+  place.ancestors.push_back(kRoot);
+  for (std::size_t i = 0; i + 1 < names.size(); ++i) {
+    WEIR_TRY(Record next, enter(ask, place.directory, names[i]));
+    place.directory = std::move(next);
+    place.ancestors.push_back(place.directory.attributes.file);
+  }
+  if (!place.directory.attributes.is_directory) {
+    return ask.error(ErrorCode::kNotDirectory, concat(quoted(place.directory.name), " is not a directory"));
+  }
+  if (!may(place.directory.attributes, ask.who, kMaySearch)) return ask.denied("search its directory");
+  place.name = names.back();
+  return place;
+}
+
+// Whether the asker may add to the directory, or take `taken_out` out of it.
+Status Metadata::check_change(const Ask& ask, const Place& place, const Record* taken_out) {
+  if (!may(place.directory.attributes, ask.who, kMayWrite)) return ask.denied("write its directory");
+  if (taken_out != nullptr && !may_take_out(place.directory.attributes, taken_out->attributes, ask.who)) {
+    return ask.denied("take what belongs to others out of a directory with the sticky bit");
+  }
+  return Status::ok();
+}
+
+Result<bool> Metadata::is_empty(FileNumber directory) {
+  bool empty = true;
+  WEIR_RETURN_IF_ERROR(store_.scan(entry_prefix(directory), "", [&](std::string_view, std::string_view) {
+    empty = false;
+    return false;
+  }));
+  return empty;
+}
+
+Result<std::string> Metadata::path_of(const Record& record) {
+  std::string path;
+  Record at = record;
+  while (at.attributes.file != kRoot) {
+    path = concat('/', at.name, path);
+    WEIR_TRY(Record up, load(at.parent));
+    at = std::move(up);
+  }
+  return path.empty() ? std::string("/") : path;
+}
+
+// ---------------------------------------------------------------- look-up, create, remove
+
+Result<wire::AttributesT> Metadata::lookup(const std::string& path, const Identity& who) {
+  WEIR_TRY(Record record, resolve({"lookup", path, who}));
+  return std::move(record.attributes);
+}
+
+Result<wire::AttributesT> Metadata::add(const Ask& ask, Place place, wire::AttributesT attributes) {
+  storage::Batch batch;
+  attributes.file = take_number(batch);
+  if (!attributes.is_directory) attributes.data = attributes.file, attributes.epoch = 1;
+  attributes.mode &= kModeBits;
+  attributes.uid = ask.who.uid;
+  attributes.gid = ask.who.gid;
+  attributes.created_ns = attributes.changed_ns = now_ns();
+  const FileNumber directory = place.directory.attributes.file;
+  batch.put(entry_key(directory, place.name), encode_number(attributes.file));
+  const Record record{directory, place.name, std::move(attributes)};
+  batch.put(record_key(record.attributes.file), encode_record(record));
+  touch(batch, std::move(place.directory));
+  WEIR_RETURN_IF_ERROR(apply(batch, false));
+  return record.attributes;
+}
+
+Result<wire::AttributesT> Metadata::create(const wire::CreateT& request, const Identity& who) {
+  const Ask ask{"create", request.path, who};
+  WEIR_TRY(Place place, locate(ask));
+  WEIR_TRY(std::optional<Record> there, find(place.directory, place.name));
+  if (there) {
+    if (request.exclusive) return ask.error(ErrorCode::kExists, "it is there already");
+    if (there->attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "it is a directory");
+    return std::move(there->attributes);
+  }
+  WEIR_RETURN_IF_ERROR(check_change(ask, place, nullptr));
+  wire::AttributesT attributes;
+  attributes.mode = request.mode;
+  WEIR_RETURN_IF_ERROR(lay_out(ask, request.layout, request.targets, attributes));
+  return add(ask, std::move(place), std::move(attributes));
+}
+
+Result<wire::AttributesT> Metadata::make_directory(const wire::MakeDirectoryT& request, const Identity& who) {
+  const Ask ask{"make directory", request.path, who};
+  WEIR_TRY(Place place, locate(ask));
+  WEIR_TRY(const std::optional<Record> there, find(place.directory, place.name));
+  if (there) return ask.error(ErrorCode::kExists, "it is there already");
+  WEIR_RETURN_IF_ERROR(check_change(ask, place, nullptr));
+  wire::AttributesT attributes;
+  attributes.is_directory = true;
+  attributes.mode = request.mode;
+  return add(ask, std::move(place), std::move(attributes));
+}
+
+Result<wire::AttributesT> Metadata::remove(const wire::RemoveT& request, const Identity& who) {
+  const Ask ask{"remove", request.path, who};
+  WEIR_TRY(Place place, locate(ask));
+  WEIR_TRY(Record record, enter(ask, place.directory, place.name));
+  WEIR_RETURN_IF_ERROR(check_change(ask, place, &record));
+  const FileNumber number = record.attributes.file;
+  if (record.attributes.is_directory && !request.directory) {
+    return ask.error(ErrorCode::kIsDirectory, "it is a directory: remove it as one");
+  }
+  if (!record.attributes.is_directory && request.directory) {
+    return ask.error(ErrorCode::kNotDirectory, "it is a file: remove it as one");
+  }
+  if (record.attributes.is_directory) {
+    WEIR_TRY(const bool empty, is_empty(number));
+    if (!empty) return ask.error(ErrorCode::kNotEmpty, "the directory is not empty");
+  }
+  storage::Batch batch;
+  batch.erase(entry_key(place.directory.attributes.file, place.name));
+  batch.erase(record_key(number));
+  batch.erase(relayout_key(number));
+  touch(batch, std::move(place.directory));
+  WEIR_RETURN_IF_ERROR(apply(batch, false));
+  return std::move(record.attributes);
+}
+
+// ---------------------------------------------------------------- rename
+
+Status Metadata::check_replace(const Ask& ask, const Place& to, const Record& moved, const Record& replaced) {
+  WEIR_RETURN_IF_ERROR(check_change(ask, to, &replaced));
+  if (replaced.attributes.is_directory != moved.attributes.is_directory) {
+    return replaced.attributes.is_directory ? ask.error(ErrorCode::kIsDirectory, "a file cannot replace a directory")
+                                            : ask.error(ErrorCode::kNotDirectory, "a directory cannot replace a file");
+  }
+  if (!replaced.attributes.is_directory) return Status::ok();
+  WEIR_TRY(const bool empty, is_empty(replaced.attributes.file));
+  return empty ? Status::ok() : ask.error(ErrorCode::kNotEmpty, "the directory to be replaced is not empty");
+}
+
+Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const Identity& who) {
+  const Ask ask_from{"rename", request.from, who};
+  const Ask ask_to{"rename to", request.to, who};
+  WEIR_TRY(Place from, locate(ask_from));
+  WEIR_TRY(Place to, locate(ask_to));
+  WEIR_TRY(Record moved, enter(ask_from, from.directory, from.name));
+  WEIR_TRY(std::optional<Record> replaced, find(to.directory, to.name));
+  const FileNumber number = moved.attributes.file;
+  if (replaced && replaced->attributes.file == number) return wire::AttributesT{};
+  WEIR_RETURN_IF_ERROR(check_change(ask_from, from, &moved));
+  WEIR_RETURN_IF_ERROR(check_change(ask_to, to, nullptr));
+  if (std::find(to.ancestors.begin(), to.ancestors.end(), number) != to.ancestors.end()) {
+    return ask_to.error(ErrorCode::kInvalidArgument, concat("that is below the directory ", quoted(request.from)));
+  }
+  if (replaced) WEIR_RETURN_IF_ERROR(check_replace(ask_to, to, moved, *replaced));
+
+  storage::Batch batch;
+  const FileNumber old_directory = from.directory.attributes.file;
+  const FileNumber new_directory = to.directory.attributes.file;
+  batch.erase(entry_key(old_directory, from.name));
+  if (replaced) {
+    batch.erase(record_key(replaced->attributes.file));
+    batch.erase(relayout_key(replaced->attributes.file));
+  }
+  batch.put(entry_key(new_directory, to.name), encode_number(number));
+  moved.parent = new_directory;
+  moved.name = to.name;
+  batch.put(record_key(number), encode_record(moved));
+  if (old_directory != new_directory) touch(batch, std::move(from.directory));
+  touch(batch, std::move(to.directory));
+  WEIR_RETURN_IF_ERROR(apply(batch, replaced.has_value()));
+  return replaced ? std::move(replaced->attributes) : wire::AttributesT{};
+}
+
+// ---------------------------------------------------------------- lists
+
+Result<wire::ListingT> Metadata::list(const wire::ListT& request, const Identity& who) {
+  const Ask ask{"list", request.path, who};
+  WEIR_TRY(const Record directory, resolve(ask));
+  if (!directory.attributes.is_directory) return ask.error(ErrorCode::kNotDirectory, "it is a file");
+  if (!may(directory.attributes, who, kMayRead)) return ask.denied("read it");
+  const std::string prefix = entry_prefix(directory.attributes.file);
+  struct Found {
+    std::string name;
+    Result<FileNumber> number;
+  };
+  std::vector<Found> found;
+  // One more than asked for tells whether that was all.
+  const std::size_t most = page_size(request.limit) + 1;
+  WEIR_RETURN_IF_ERROR(store_.scan(prefix, request.after.empty() ? std::string() : prefix + request.after,
+                                   [&](std::string_view key, std::string_view value) {
+                                     found.push_back({std::string(key.substr(prefix.size())), decode_number(value)});
+                                     return found.size() < most;
+                                   }));
+  wire::ListingT listing;
+  listing.is_complete = found.size() < most;
+  if (!listing.is_complete) found.pop_back();
+  std::size_t page_bytes = 0;
+  for (Found& one : found) {
+    if (page_bytes > kMostPageBytes) {
+      listing.is_complete = false;
+      break;
+    }
+    WEIR_TRY(const FileNumber number, std::move(one.number));
+    WEIR_TRY(Record record, load(number));
+    append_entry(listing, page_bytes, std::move(one.name), std::move(record.attributes));
+  }
+  return listing;
+}
+
+Result<wire::ListingT> Metadata::all_files(const wire::AllFilesT& request, const Identity& who) {
+  const std::string everything = "/";
+  const Ask ask{"list all files of", everything, who};
+  WEIR_TRY(const Record root, load(kRoot));
+  if (!is_owner(root.attributes, who)) return ask.denied("see files of others: ask the owner of the file system");
+  wire::ListingT listing;
+  listing.is_complete = true;
+  std::vector<Result<Record>> found;
+  const std::size_t most = page_size(request.limit) + 1;
+  std::size_t scanned_bytes = 0;
+  WEIR_RETURN_IF_ERROR(
+      store_.scan(kRecordPrefix, record_key(request.after), [&](std::string_view, std::string_view value) {
+        found.push_back(decode_record(value));
+        scanned_bytes += value.size();
+        return found.size() < most && scanned_bytes < kMostPageBytes;
+      }));
+  if (found.size() == most || scanned_bytes >= kMostPageBytes) {
+    listing.is_complete = false;
+    if (found.size() > 1) found.pop_back();
+  }
+  std::size_t page_bytes = 0;
+  for (Result<Record>& one : found) {
+    WEIR_TRY(Record record, std::move(one));
+    WEIR_TRY(const std::string path, path_of(record));
+    WEIR_TRY(const std::optional<std::string> relayout, store_.get(relayout_key(record.attributes.file)));
+    append_entry(listing, page_bytes, path, std::move(record.attributes));
+    if (!relayout) continue;
+    WEIR_TRY(wire::AttributesT pending, decode_attributes(*relayout));
+    append_entry(listing, page_bytes, path, std::move(pending));
+  }
+  return listing;
+}
+
+Status Metadata::check_access(FileNumber file, const Identity& who, bool for_writing) {
+  WEIR_TRY(const Record record, load(file));
+  if (may(record.attributes, who, for_writing ? kMayWrite : kMayRead)) return Status::ok();
+  return {ErrorCode::kPermission,
+          concat("user ", who.uid, " may not ", for_writing ? "write" : "read", " file ", quoted(record.name))};
+}
+
+// ---------------------------------------------------------------- attributes and layouts
+
+// Checks a layout and places its subfiles.  Files start on one target after the other, so that many small ones, of which only the first subfile
+// has bytes, do not all meet on the first target.
+Status Metadata::lay_out(const Ask& ask, const std::vector<std::uint8_t>& layout, std::vector<std::uint32_t> targets,
+                         wire::AttributesT& attributes) {
+  const Result<layout::Partition> partition = wire::to_partition(layout);
+  if (!partition.is_ok()) {
+    return ask.error(ErrorCode::kInvalidArgument, concat("not a layout: ", partition.status().message()));
+  }
+  if (const Status status = partition->validate(); !status.is_ok()) {
+    return {status.code(), concat(ask.operation, " ", quoted(ask.path), ": ", status.message()), status.location()};
+  }
+  const Offset subfiles = partition->element_count();
+  if (subfiles > kMostSubfiles) {
+    return ask.error(ErrorCode::kInvalidArgument,
+                     concat("a layout of ", subfiles, " subfiles; at most ", kMostSubfiles));
+  }
+  if (targets.empty()) {
+    const std::uint64_t start = next_start_++;
+    for (Offset i = 0; i < subfiles; ++i) {
+      targets.push_back(static_cast<std::uint32_t>((start + static_cast<std::uint64_t>(i)) % target_count_));
+    }
+  }
+  if (std::ssize(targets) != subfiles) {
+    return ask.error(ErrorCode::kInvalidArgument, concat(targets.size(), " targets for ", subfiles, " subfiles"));
+  }
+  for (const std::uint32_t target : targets) {
+    if (target >= target_count_) {
+      return ask.error(ErrorCode::kInvalidArgument, concat("there is no target ", target, ", only ", target_count_));
+    }
+  }
+  attributes.layout = layout;
+  attributes.targets = std::move(targets);
+  return Status::ok();
+}
+
+Status Metadata::change_owner(const Ask& ask, const wire::SetAttributesT& request, wire::AttributesT& attributes) {
+  const bool may_give = is_superuser(ask.who) || (is_owner(attributes, ask.who) && request.uid == attributes.uid &&
+                                                  is_in_group(ask.who, request.gid));
+  if (!may_give) return ask.denied(concat("give it to user ", request.uid, ", group ", request.gid));
+  attributes.uid = request.uid;
+  attributes.gid = request.gid;
+  return Status::ok();
+}
+
+Result<wire::AttributesT> Metadata::set_attributes(const wire::SetAttributesT& request, const Identity& who) {
+  const Ask ask{"set attributes of", request.path, who};
+  WEIR_TRY(Record record, resolve(ask));
+  wire::AttributesT& attributes = record.attributes;
+  storage::Batch batch;
+  if ((request.touch || !request.layout.empty()) && !is_owner(attributes, who) && !may(attributes, who, kMayWrite)) {
+    return ask.denied("write it");
+  }
+  if (request.set_mode) {
+    if (!is_owner(attributes, who)) return ask.denied("change its mode: it belongs to another");
+    attributes.mode = request.mode & kModeBits;
+  }
+  if (request.set_owner) WEIR_RETURN_IF_ERROR(change_owner(ask, request, attributes));
+  if (!request.layout.empty()) {
+    if (attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "directories have no layout");
+    WEIR_RETURN_IF_ERROR(lay_out(ask, request.layout, request.targets, attributes));
+    attributes.data = take_number(batch);
+    ++attributes.epoch;
+    batch.erase(relayout_key(attributes.file));
+  }
+  attributes.changed_ns = now_ns();
+  batch.put(record_key(attributes.file), encode_record(record));
+  WEIR_RETURN_IF_ERROR(apply(batch, true));
+  return std::move(attributes);
+}
+
+Result<wire::AttributesT> Metadata::begin_relayout(const wire::BeginRelayoutT& request, const Identity& who) {
+  const Ask ask{"relayout", request.path, who};
+  WEIR_TRY(Record record, resolve(ask));
+  if (record.attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "directories have no layout");
+  if (!may(record.attributes, who, kMayWrite)) return ask.denied("write it");
+  storage::Batch batch;
+  wire::AttributesT pending = std::move(record.attributes);
+  WEIR_RETURN_IF_ERROR(lay_out(ask, request.layout, request.targets, pending));
+  pending.data = take_number(batch);
+  ++pending.epoch;
+  batch.put(relayout_key(pending.file), encode_attributes(pending));
+  WEIR_RETURN_IF_ERROR(apply(batch, true));
+  return pending;
+}
+
+Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& request, const Identity& who) {
+  WEIR_RETURN_IF_ERROR(check_access(request.file, who, true));
+  WEIR_TRY(Record record, load(request.file));
+  WEIR_TRY(const std::optional<std::string> bytes, store_.get(relayout_key(request.file)));
+  wire::AttributesT pending;
+  if (bytes) {
+    WEIR_TRY(pending, decode_attributes(*bytes));
+  }
+  if (!bytes || pending.data != request.data) {
+    return Status{ErrorCode::kStale,
+                  concat("relayout of ", quoted(record.name), " (file ", request.file, "): the one to ", request.data,
+                         " is not under way; another began, or it has ended")};
+  }
+  storage::Batch batch;
+  batch.erase(relayout_key(request.file));
+  if (request.commit) {
+    // Mode and owner may have changed since it began: only what the relayout is about is taken over.
+    record.attributes.layout = std::move(pending.layout);
+    record.attributes.targets = std::move(pending.targets);
+    record.attributes.data = pending.data;
+    record.attributes.epoch = pending.epoch;
+    record.attributes.changed_ns = now_ns();
+    batch.put(record_key(request.file), encode_record(record));
+  }
+  WEIR_RETURN_IF_ERROR(apply(batch, true));
+  return std::move(record.attributes);
+}
+
+}  // namespace weir::server::internal

@@ -1,0 +1,111 @@
+#pragma once
+
+// The namespace: directories, files, their attributes, layouts and targets, kept in a key-value store (records.h tells how).
+//
+// Nothing is cached but a counter, so whatever the store says after a crash is the truth.  Every change is one atomic batch; a call that
+// fails has changed nothing, or (if the store itself failed while writing) all of it.
+//
+// Which changes survive a crash of the machine, not only of the process: those after which a caller deletes data, or asks for safety: renames that
+// replace something, the end of a relayout, set_attributes() (which is how `sync` of a file gets here).  Others follow with them.
+//
+// Bytes of files are not here: whoever removes or replaces a file is told its attributes and removes the subfiles.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/base/result.h>
+#include <weir/net/net.h>
+#include <weir/server/internal/records.h>
+#include <weir/storage/key_value.h>
+#include <weir/wire/wire.h>
+
+namespace weir::server::internal {
+
+/// A file of more subfiles is refused.
+inline constexpr Offset kMostSubfiles = 65536;
+
+/// \threadsafety One thread at a time.
+class Metadata {
+ public:
+  struct Options {
+    std::uint32_t uid = 0;  ///< Owner of the root directory, if it has to be made.
+    std::uint32_t gid = 0;
+    std::function<std::int64_t()> now_ns;  ///< Since 1970; unset: the system's clock.
+  };
+
+  /// \pre `store` outlives the object.  \error what the store says; kCorrupt
+  static Result<std::unique_ptr<Metadata>> open(storage::KeyValue& store, Options options);
+
+  /// Targets are numbered from 0; files are placed on these from now on.
+  void set_target_count(std::uint32_t count);
+
+  using Identity = net::Identity;
+  // Errors of all of them: kInvalidArgument (path), kNotFound, kNotDirectory, kPermission: name operation and path; what the store says.
+
+  Result<wire::AttributesT> lookup(const std::string& path, const Identity& who);
+  /// \error kExists if exclusive, kIsDirectory; kInvalidArgument if the layout is none, or targets do not fit it
+  Result<wire::AttributesT> create(const wire::CreateT& request, const Identity& who);
+  Result<wire::AttributesT> make_directory(const wire::MakeDirectoryT& request, const Identity& who);
+  /// What was removed.  \error kNotEmpty; kIsDirectory, kNotDirectory if it is the other kind
+  Result<wire::AttributesT> remove(const wire::RemoveT& request, const Identity& who);
+  /// What was replaced; its `file` is 0 if there was nothing.  As rename() of POSIX: a file replaces a file, a directory an empty one.
+  Result<wire::AttributesT> rename(const wire::RenameT& request, const Identity& who);
+  Result<wire::ListingT> list(const wire::ListT& request, const Identity& who);
+  Result<wire::AttributesT> set_attributes(const wire::SetAttributesT& request, const Identity& who);
+
+  /// The file as it will be.  One that began earlier and did not end is forgotten: its end will say kStale.
+  Result<wire::AttributesT> begin_relayout(const wire::BeginRelayoutT& request, const Identity& who);
+  /// The file as it is now.  \error kStale if that relayout is not under way
+  Result<wire::AttributesT> end_relayout(const wire::EndRelayoutT& request, const Identity& who);
+
+  /// Everything, by ascending number; `name` is the path.  A file with a relayout under way comes twice: as it is, then as it will be.
+  /// \error kPermission for all but user 0 and the owner of the root directory
+  Result<wire::ListingT> all_files(const wire::AllFilesT& request, const Identity& who);
+
+  /// Whether `who` may read (write) the file with this number.  \error kNotFound, kPermission
+  Status check_access(FileNumber file, const Identity& who, bool for_writing);
+
+  /// What was done so far survives a crash of the machine.
+  Status sync();
+
+ private:
+  Metadata(storage::KeyValue& store, Options options) : store_(store), options_(std::move(options)) {}
+
+  /// What is asked, by whom, about what: for checks and messages.
+  struct Ask;
+  /// Where an entry is or would be.
+  struct Place;
+
+  Status start();
+  Result<Record> load(FileNumber number);
+  Result<std::optional<Record>> find(const Record& directory, std::string_view name);
+  Result<Record> enter(const Ask& ask, const Record& directory, std::string_view name);
+  Result<Record> resolve(const Ask& ask);
+  Result<Place> locate(const Ask& ask);
+  Status check_change(const Ask& ask, const Place& place, const Record* taken_out);
+  Result<bool> is_empty(FileNumber directory);
+  Status check_replace(const Ask& ask, const Place& to, const Record& moved, const Record& replaced);
+
+  FileNumber take_number(storage::Batch& batch);
+  Status apply(const storage::Batch& batch, bool durable);
+  Result<wire::AttributesT> add(const Ask& ask, Place place, wire::AttributesT attributes);
+  Status lay_out(const Ask& ask, const std::vector<std::uint8_t>& layout, std::vector<std::uint32_t> targets,
+                 wire::AttributesT& attributes);
+  Status change_owner(const Ask& ask, const wire::SetAttributesT& request, wire::AttributesT& attributes);
+  Result<std::string> path_of(const Record& record);
+  void touch(storage::Batch& batch, Record directory) const;
+  [[nodiscard]] std::int64_t now_ns() const;
+
+  storage::KeyValue& store_;
+  Options options_;
+  std::uint32_t target_count_ = 1;
+  FileNumber next_number_ = 0;
+  FileNumber numbers_end_ = 0;  // as the store has it: after a crash, numbers go on from here
+  std::uint64_t next_start_ = 0;
+};
+
+}  // namespace weir::server::internal

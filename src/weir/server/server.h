@@ -1,0 +1,48 @@
+#pragma once
+
+// A server: one target (a store) with its I/O service, and on server 0 the metadata service too.  One event loop, one thread: state has one owner
+// and needs no locks.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <weir/base/result.h>
+#include <weir/net/net.h>
+#include <weir/storage/key_value.h>
+#include <weir/storage/store.h>
+
+namespace weir::server {
+
+struct Options {
+  std::uint32_t index = 0;  ///< Number of this server; 0 has the metadata service.
+  net::Address address{"tcp:127.0.0.1:0"};
+  net::Key key;
+  std::string store = "memory";  ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
+  Offset capacity_bytes = 0;     ///< Of a memory store; 0: half of the machine's memory.
+  bool share_memory = true;      ///< Hand memory of the store to clients on this host.
+};
+
+/// \threadsafety start(), stop() and the rest by one thread; the server has its own.
+class Server {
+ public:
+  /// Opens the store and listens; serves from now on in a thread of its own.
+  static Result<std::unique_ptr<Server>> start(const Options& options);
+  /// For tests: with a store that they made.
+  static Result<std::unique_ptr<Server>> start(const Options& options, std::unique_ptr<storage::Store> store,
+                                               std::unique_ptr<storage::KeyValue> metadata);
+  ~Server();  ///< stop()
+
+  [[nodiscard]] const net::Address& address() const;
+  /// All servers, this one among them, in the order of their indices: what clients are told.  Server 0 needs it before the first client comes.
+  void set_members(const std::vector<net::Address>& members);
+  /// Answers what is under way, syncs the store, then returns.
+  void stop();
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weir::server

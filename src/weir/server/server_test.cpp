@@ -1,0 +1,518 @@
+// Whole servers over the channel inside the process, on every store: what clients may say, and what they should not.
+
+#include <weir/server/server.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <weir/layout/binary.h>
+#include <weir/layout/internal/generate.h>
+#include <weir/server/handover.h>
+#include <weir/server/internal/descriptor.h>
+#include <weir/server/internal/testing.h>
+#include <weir/storage/shared_memory.h>
+#include <weir/transfer/range_packing.h>
+
+namespace weir::server {
+namespace {
+
+using layout::Element;
+using layout::FallsSet;
+using layout::oracle::Random;
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::StatusIs;
+using Bytes = std::vector<std::byte>;
+
+struct Answer {
+  Status status;
+  wire::ReplyHeadT head;
+};
+
+/// One connection; calls and waits for the answer.
+class Peer {
+ public:
+  Peer(const net::Address& address, const net::Key& key) : caller_(net::make_local_caller()) {
+    auto connected = caller_->connect(address, key, net::Clock::now() + std::chrono::seconds(5));
+    EXPECT_THAT(connected, IsOk());
+    if (connected.is_ok()) connection_ = std::move(*connected);
+  }
+
+  std::shared_ptr<std::optional<Answer>> start(net::Bytes head, std::span<const std::byte> body = {},
+                                               std::span<std::byte> sink = {}) {
+    auto answer = std::make_shared<std::optional<Answer>>();
+    connection_->call({std::move(head), body, sink, net::Clock::now() + std::chrono::seconds(20),
+                       [answer](Result<net::Reply> reply) { *answer = decode(std::move(reply)); }});
+    return answer;
+  }
+  Answer finish(const std::shared_ptr<std::optional<Answer>>& answer) {
+    while (!*answer) {
+      caller_->wait(net::Clock::now() + std::chrono::seconds(1));
+      caller_->progress();
+    }
+    return std::move(**answer);
+  }
+  template <typename Table>
+  Answer call(Table table, std::span<const std::byte> body = {}, std::span<std::byte> sink = {}) {
+    return finish(start(wire::encode_request(std::move(table), 10'000), body, sink));
+  }
+  void disconnect() { connection_.reset(); }
+
+ private:
+  static Answer decode(Result<net::Reply> reply) {
+    if (!reply.is_ok()) return {reply.status(), {}};
+    Result<wire::ReplyHeadT> head = wire::decode_reply(reply->head);
+    if (!head.is_ok()) return {head.status(), {}};
+    if (const auto* failure = head->answer.AsFailure()) return {wire::to_status(*failure), {}};
+    return {Status::ok(), std::move(*head)};
+  }
+
+  std::unique_ptr<net::Caller> caller_;
+  std::unique_ptr<net::Connection> connection_;
+};
+
+std::unique_ptr<wire::Subfile> subfile(std::uint64_t file, std::uint32_t element = 0) {
+  return std::make_unique<wire::Subfile>(file, element);
+}
+std::unique_ptr<wire::Range> range(Offset from, Offset to) { return std::make_unique<wire::Range>(from, to); }
+
+std::vector<std::uint8_t> falls_bytes(const FallsSet& set) {
+  const Bytes bytes = layout::encode(set);
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+wire::RegisterViewT register_request(std::uint64_t view, std::uint64_t file, const transfer::RangePacking& packing) {
+  wire::RegisterViewT request;
+  request.view = view;
+  request.subfile = subfile(file);
+  for (const auto& band : packing.bands()) {
+    auto one = std::make_unique<wire::BandT>();
+    one->view = falls_bytes(band.a.falls());
+    one->view_disp = band.a.disp();
+    one->view_period = band.a.period();
+    one->subfile = falls_bytes(band.b.falls());
+    one->subfile_disp = band.b.disp();
+    one->subfile_period = band.b.period();
+    request.bands.push_back(std::move(one));
+  }
+  return request;
+}
+
+wire::ReadPiecesT read_pieces(std::uint64_t file, std::vector<wire::Range> pieces) {
+  wire::ReadPiecesT request;
+  request.subfile = subfile(file);
+  request.pieces = std::move(pieces);
+  return request;
+}
+wire::WritePiecesT write_pieces(std::uint64_t file, std::vector<wire::Range> pieces, Offset file_end = 0) {
+  wire::WritePiecesT request;
+  request.subfile = subfile(file);
+  request.pieces = std::move(pieces);
+  request.file_end = file_end;
+  return request;
+}
+wire::ReadViewT read_view(std::uint64_t view, Offset from, Offset to) {
+  wire::ReadViewT request;
+  request.view = view;
+  request.range = range(from, to);
+  return request;
+}
+wire::WriteViewT write_view(std::uint64_t view, Offset from, Offset to, Offset file_end = 0) {
+  wire::WriteViewT request;
+  request.view = view;
+  request.range = range(from, to);
+  request.file_end = file_end;
+  return request;
+}
+
+Bytes random_bytes(Random& random, Offset count) {
+  Bytes bytes(static_cast<std::size_t>(count));
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.bits());
+  return bytes;
+}
+
+struct ServerTest : ::testing::TestWithParam<std::string> {
+  void SetUp() override {
+    options.address = {concat("local:server-test-", getpid(), "-", reinterpret_cast<std::uintptr_t>(this))};
+    options.key = net::Key::random();
+    options.store = GetParam() == "memory" ? "memory" : concat("disk:", directory.path());
+    options.capacity_bytes = Offset{256} << 20;
+    restart();
+  }
+  void restart() {
+    server.reset();
+    auto started = Server::start(options);
+    ASSERT_THAT(started, IsOk());
+    server = std::move(*started);
+  }
+  Peer peer() { return {server->address(), options.key}; }
+
+  internal::TemporaryDirectory directory;
+  Options options;
+  std::unique_ptr<Server> server;
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, ServerTest, ::testing::Values("memory", "disk"));
+
+TEST_P(ServerTest, PiecesComeBackAsTheyWere) {
+  layout::oracle::for_cases(30, [this, file = std::uint64_t{100}](Random& random) mutable {
+    ++file;
+    Peer client = peer();
+    std::map<Offset, std::byte> oracle;
+    for (int step = 0; step < 12; ++step) {
+      std::vector<wire::Range> pieces;
+      Offset bytes = 0;
+      Offset at = random.between(0, 3000);
+      for (Offset count = random.between(0, 12); count > 0; --count) {
+        const Offset length = random.between(0, random.chance(20) ? 70000 : 300);
+        pieces.emplace_back(at, at + length);
+        at += length + random.between(0, random.chance(20) ? 20000 : 100);
+        bytes += length;
+      }
+      random.shuffle(pieces);
+      if (random.chance(60)) {
+        const Bytes body = random_bytes(random, bytes);
+        ASSERT_THAT(client.call(write_pieces(file, pieces, at), body).status, IsOk());
+        std::size_t next = 0;
+        for (const wire::Range& piece : pieces) {
+          for (Offset x = piece.from(); x < piece.to(); ++x) oracle[x] = body[next++];
+        }
+      } else {
+        Bytes body(static_cast<std::size_t>(bytes), std::byte{0xaa});
+        ASSERT_THAT(client.call(read_pieces(file, pieces), {}, body).status, IsOk());
+        std::size_t next = 0;
+        for (const wire::Range& piece : pieces) {
+          for (Offset x = piece.from(); x < piece.to(); ++x) {
+            ASSERT_EQ(body[next++], oracle.contains(x) ? oracle[x] : std::byte{0}) << x;
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_P(ServerTest, ViewsMoveTheBytesThatTheyMean) {
+  layout::oracle::for_cases(60, [this, file = std::uint64_t{1000}](Random& random) mutable {
+    ++file;
+    const auto x = layout::oracle::random_pattern(random);
+    const auto y = layout::oracle::random_pattern(random);
+    const auto view = Element::create(x.set, {x.disp, x.period});
+    const auto element = Element::create(y.set, {y.disp, y.period});
+    ASSERT_THAT(view, IsOk());
+    ASSERT_THAT(element, IsOk());
+    const auto mapping = layout::intersect(*view, *element);
+    if (!mapping.is_ok()) return;
+    const auto packing = transfer::RangePacking::create(*mapping);
+    if (!packing.is_ok() || packing->bands().empty()) return;
+    Peer client = peer();
+    ASSERT_THAT(client.call(register_request(5, file, *packing)).status, IsOk());
+    std::map<Offset, std::byte> oracle;  // of the view
+    for (int step = 0; step < 6; ++step) {
+      const Offset from = random.between(0, 3000);
+      const Offset to = from + random.between(0, 3000);
+      const Offset bytes = packing->bytes({from, to});
+      // The message as the view's side packs it, from and to a plain copy of the view.
+      Bytes memory = random_bytes(random, to - from);
+      Bytes message(static_cast<std::size_t>(bytes));
+      if (step % 2 == 0) {
+        packing->pack_a({memory.data(), from}, {from, to}, message.data());
+        ASSERT_THAT(client.call(write_view(5, from, to, to), message).status, IsOk());
+        for (Offset v = from; v < to; ++v) {
+          if (layout::map_between(*view, v, *element)) oracle[v] = memory[static_cast<std::size_t>(v - from)];
+        }
+      } else {
+        const Bytes before = memory;
+        ASSERT_THAT(client.call(read_view(5, from, to), {}, message).status, IsOk());
+        packing->unpack_a(message.data(), {from, to}, {memory.data(), from});
+        for (Offset v = from; v < to; ++v) {
+          const auto i = static_cast<std::size_t>(v - from);
+          const std::byte expected = !layout::map_between(*view, v, *element) ? before[i]
+                                     : oracle.contains(v)                     ? oracle[v]
+                                                                              : std::byte{0};
+          ASSERT_EQ(memory[i], expected) << v;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(ServerTest, LargeStridedAndSparseViewsGoWell) {
+  struct Case {
+    Offset block, stride, count;
+  };
+  std::uint64_t file = 5000;
+  for (const Case& one :
+       {Case{8, 32, 400'000}, Case{8192, 16384, 700}, Case{64, Offset{1} << 20, 100}, Case{1, 3000, 3000}}) {
+    SCOPED_TRACE(one.block);
+    ++file;
+    const Offset bytes = one.block * one.count;
+    const auto dense = Element::create({{0, bytes - 1, 0, 1, {}}}, {0, kMaxBytes});
+    const auto strided = Element::create({{7, 7 + one.block - 1, one.stride, one.count, {}}}, {0, kMaxBytes});
+    const auto packing = transfer::RangePacking::create({{*dense, *strided}});
+    ASSERT_THAT(packing, IsOk());
+    Peer client = peer();
+    ASSERT_THAT(client.call(register_request(1, file, *packing)).status, IsOk());
+    Random random(17);
+    const Bytes body = random_bytes(random, bytes);
+    ASSERT_THAT(client.call(write_view(1, 0, bytes, 99), body).status, IsOk());
+    Bytes back(body.size());
+    ASSERT_THAT(client.call(read_view(1, 0, bytes), {}, back).status, IsOk());
+    EXPECT_TRUE(back == body);
+    // Gaps are zero.
+    Bytes gap(static_cast<std::size_t>(one.stride - one.block), std::byte{1});
+    ASSERT_THAT(client.call(read_pieces(file, {{7 + one.block, 7 + one.stride}}), {}, gap).status, IsOk());
+    EXPECT_TRUE(gap == Bytes(gap.size()));
+    wire::InspectT inspect;
+    inspect.subfile = subfile(file);
+    const Answer info = client.call(std::move(inspect));
+    EXPECT_EQ(info.head.answer.AsSubfileInfo()->length, 7 + (one.count - 1) * one.stride + one.block);
+    EXPECT_EQ(info.head.answer.AsSubfileInfo()->file_end, 99);
+  }
+}
+
+TEST_P(ServerTest, WritesWithoutBytesStillTellTheEndOfTheFile) {
+  Peer client = peer();
+  const auto file_end = [&] {
+    wire::InspectT inspect;
+    inspect.subfile = subfile(9);
+    return client.call(std::move(inspect)).head.answer.AsSubfileInfo()->file_end;
+  };
+  EXPECT_THAT(client.call(write_pieces(9, {}, 1000)).status, IsOk());
+  EXPECT_EQ(file_end(), 1000);
+  EXPECT_THAT(client.call(write_pieces(9, {{7, 7}}, 2000)).status, IsOk());
+  EXPECT_EQ(file_end(), 2000);
+  EXPECT_THAT(client.call(write_pieces(9, {{7, 7}, {9, 9}}, 500)).status, IsOk());
+  EXPECT_EQ(file_end(), 2000);
+  EXPECT_THAT(client.call(write_pieces(9, {}, -1)).status, StatusIs(ErrorCode::kOutOfRange));
+}
+
+TEST_P(ServerTest, RemovedSubfilesStayRemoved) {
+  Peer client = peer();
+  const Bytes body(100, std::byte{1});
+  ASSERT_THAT(client.call(write_pieces(9, {{0, 100}}), body).status, IsOk());
+  for (int twice = 0; twice < 2; ++twice) {
+    wire::RemoveSubfileT remove;
+    remove.subfile = subfile(9);
+    EXPECT_THAT(client.call(std::move(remove)).status, IsOk());
+  }
+  EXPECT_THAT(client.call(write_pieces(9, {{0, 100}}), body).status, StatusIs(ErrorCode::kStale));
+  const Answer all = client.call(wire::ListSubfilesT{});
+  EXPECT_TRUE(all.head.answer.AsSubfiles()->subfiles.empty());
+}
+
+TEST_P(ServerTest, HostileRequestsGetTypedErrors) {
+  Peer client = peer();
+  const Bytes body(100);
+  const auto expect = [&](Answer answer, ErrorCode code) { EXPECT_THAT(answer.status, StatusIs(code)); };
+  // Heads that are none.
+  expect(client.finish(client.start(net::Bytes(50, std::byte{0x7f}))), ErrorCode::kCorrupt);
+  // Bodies of another length, ranges that are none.
+  expect(client.call(write_pieces(9, {{0, 99}}), body), ErrorCode::kInvalidArgument);
+  expect(client.call(write_pieces(9, {{-1, 99}}), body), ErrorCode::kInvalidArgument);
+  expect(client.call(write_pieces(9, {{100, 0}}), body), ErrorCode::kInvalidArgument);
+  expect(client.call(write_pieces(9, {{0, 50}, {49, 99}}), body), ErrorCode::kInvalidArgument);
+  expect(client.call(write_pieces(9, {{0, 100}}, -5), body), ErrorCode::kOutOfRange);
+  expect(client.call(write_pieces(0, {{0, 100}}), body), ErrorCode::kInvalidArgument);
+  expect(client.call(write_pieces(9, {{kMaxBytes - 1, kMaxBytes + 99}}), body), ErrorCode::kInvalidArgument);
+  expect(client.call(read_pieces(9, {{0, Offset{1} << 40}, {0, 7}})), ErrorCode::kInvalidArgument);
+  expect(client.call(read_pieces(9, {{0, kMaxBytes}, {0, kMaxBytes}, {0, kMaxBytes}})), ErrorCode::kOutOfRange);
+  expect(client.call(read_view(77, 0, 1)), ErrorCode::kNotFound);
+  expect(client.call(wire::LookupT{}), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(client.call(wire::StatisticsT{}).status, IsOk());
+}
+
+TEST_P(ServerTest, HostileViewsGetTypedErrors) {
+  Peer client = peer();
+  const auto with = [](FallsSet view, FallsSet sub, Offset period = kMaxBytes, std::size_t bands = 1) {
+    wire::RegisterViewT request;
+    request.view = 1;
+    request.subfile = subfile(9);
+    for (std::size_t i = 0; i < bands; ++i) {
+      auto band = std::make_unique<wire::BandT>();
+      band->view = falls_bytes(view);
+      band->view_period = period;
+      band->subfile = falls_bytes(sub);
+      band->subfile_period = period;
+      request.bands.push_back(std::move(band));
+    }
+    return request;
+  };
+  const FallsSet ten{{0, 9, 0, 1, {}}};
+  EXPECT_THAT(client.call(with(ten, {{0, 8, 0, 1, {}}})).status, StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(client.call(with(ten, {{0, 4, 2, 2, {}}})).status,
+              StatusIs(ErrorCode::kInvalidArgument));  // twice the same
+  EXPECT_THAT(client.call(with(ten, ten, 3)).status, StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(client.call(with(ten, ten, -3)).status, StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(client.call(with(ten, ten, kMaxBytes, 5000)).status,
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("5000 bands")));
+  auto garbage = with(ten, ten);
+  garbage.bands[0]->view = {9, 9, 9, 9};
+  EXPECT_THAT(client.call(std::move(garbage)).status,
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("register view 1")));
+
+  // Two bands that mean the same bytes: nonsense, but no byte of anybody else comes of it.
+  Bytes secret(Offset{1} << 16, std::byte{0x5e});
+  ASSERT_THAT(client.call(write_pieces(8, {{0, 30000}, {30000, 65536}}), secret).status, IsOk());
+  const FallsSet sparse{{0, 0, 2, 10, {}}};
+  ASSERT_THAT(client.call(with({{0, 9, 0, 1, {}}}, sparse, kMaxBytes, 2)).status, IsOk());
+  const Bytes body(20, std::byte{1});
+  (void)client.call(write_view(1, 0, 10), body);
+  Bytes all(20, std::byte{7});
+  ASSERT_THAT(client.call(read_pieces(9, {{0, 20}}), {}, all).status, IsOk());
+  for (const std::byte byte : all) EXPECT_TRUE(byte == std::byte{0} || byte == std::byte{1});
+  EXPECT_THAT(client.call(write_view(1, 0, 10), Bytes(19)).status, StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(client.call(read_view(1, 0, kMaxBytes)).status, StatusIs(ErrorCode::kInvalidArgument));
+}
+
+TEST_P(ServerTest, ViewsEndWithTheirConnection) {
+  Peer client = peer();
+  const auto all = Element::create({{0, 9, 0, 1, {}}}, {0, kMaxBytes});
+  const auto packing = transfer::RangePacking::create({{*all, *all}});
+  ASSERT_THAT(client.call(register_request(1, 9, *packing)).status, IsOk());
+  Peer other = peer();
+  EXPECT_EQ(other.call(wire::StatisticsT{}).head.answer.AsCounters()->views, 1u);
+  EXPECT_THAT(other.call(read_view(1, 0, 10)).status, StatusIs(ErrorCode::kNotFound));
+  client.disconnect();
+  EXPECT_EQ(other.call(wire::StatisticsT{}).head.answer.AsCounters()->views, 0u);
+}
+
+TEST_P(ServerTest, LocksGoOnToTheNextWhenTheirHolderIsGone) {
+  Peer holder = peer();
+  Peer waiter = peer();
+  const Answer made = holder.call(internal::create_request("/x", 0644, true, "stripe(unit=4, over=1)"));
+  ASSERT_THAT(made.status, IsOk());
+  const auto lock = [&](bool wait) {
+    wire::LockT request;
+    request.file = made.head.answer.AsAttributes()->file;
+    request.range = range(0, 10);
+    request.exclusive = true;
+    request.wait = wait;
+    return request;
+  };
+  ASSERT_THAT(holder.call(lock(false)).status, IsOk());
+  EXPECT_THAT(waiter.call(lock(false)).status, StatusIs(ErrorCode::kTimedOut));
+  EXPECT_THAT(waiter.finish(waiter.start(wire::encode_request(lock(true), 50))).status, StatusIs(ErrorCode::kTimedOut));
+  const auto waiting = waiter.start(wire::encode_request(lock(true), 10'000));
+  holder.disconnect();
+  EXPECT_THAT(waiter.finish(waiting).status, IsOk());
+}
+
+TEST_P(ServerTest, StoppingAnswersThoseThatWaitForLocks) {
+  Peer holder = peer();
+  Peer waiter = peer();
+  const Answer made = holder.call(internal::create_request("/x", 0644, true, "stripe(unit=4, over=1)"));
+  const auto lock = [&] {
+    wire::LockT request;
+    request.file = made.head.answer.AsAttributes()->file;
+    request.range = range(0, 10);
+    request.exclusive = request.wait = true;
+    return request;
+  };
+  ASSERT_THAT(holder.call(lock()).status, IsOk());
+  const auto waiting = waiter.start(wire::encode_request(lock(), 10'000));
+  server->stop();
+  EXPECT_THAT(waiter.finish(waiting).status, StatusIs(ErrorCode::kUnavailable));
+}
+
+TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
+  Peer client = peer();
+  const Bytes body(100000, std::byte{3});
+  ASSERT_THAT(client.call(write_pieces(9, {{0, 100000}}), body).status, IsOk());
+  wire::ShareT share;
+  share.subfile = subfile(9);
+  const Answer answer = client.call(std::move(share));
+  ASSERT_THAT(answer.status, IsOk());
+  const wire::HandoverT& handover = *answer.head.answer.AsHandover();
+  EXPECT_EQ(handover.possible, GetParam() == "memory");
+  if (!handover.possible) return;
+  const auto fetched = fetch_memory(handover.socket, handover.token);
+  ASSERT_THAT(fetched, IsOk());
+  const internal::Descriptor descriptor(fetched->memory);
+  const internal::Descriptor lifeline(fetched->lifeline);
+  std::byte seen{};
+  ASSERT_EQ(pread(descriptor.get(), &seen, 1, storage::kDataStart + 99999), 1);
+  EXPECT_EQ(seen, std::byte{3});
+  EXPECT_EQ(pwrite(descriptor.get(), &seen, 1, storage::kDataStart), -1) << "asked for reading only";
+}
+
+TEST_P(ServerTest, MembersAreAsTold) {
+  server->set_members({server->address(), {"local:other"}});
+  Peer client = peer();
+  const Answer answer = client.call(wire::MembershipT{});
+  const auto& servers = answer.head.answer.AsMembers()->servers;
+  ASSERT_EQ(servers.size(), 2u);
+  EXPECT_EQ(servers[1]->address, "local:other");
+  EXPECT_EQ(servers[0]->store, options.store);
+  const Answer made = client.call(internal::create_request("/x"));
+  EXPECT_EQ(made.head.answer.AsAttributes()->targets.size(), 2u);
+}
+
+TEST_P(ServerTest, ManyClientsAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this, i] {
+      Peer client = peer();
+      for (int round = 0; round < 20; ++round) {
+        const Bytes body(100'000, static_cast<std::byte>(i + 1));
+        const Offset at = i * 100'000;
+        ASSERT_THAT(client.call(write_pieces(9, {{at, at + 100'000}}), body).status, IsOk());
+        Bytes back(body.size());
+        ASSERT_THAT(client.call(read_pieces(9, {{at, at + 100'000}}), {}, back).status, IsOk());
+        ASSERT_TRUE(back == body);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ServerStartTest, RefusesStoresThatItDoesNotKnow) {
+  Options options;
+  options.store = "tape";
+  EXPECT_THAT(Server::start(options), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("tape")));
+}
+
+TEST(ServerStartTest, OnDiskEverythingIsThereAgain) {
+  const internal::TemporaryDirectory directory;
+  Options options;
+  options.address = {concat("local:server-restart-", getpid())};
+  options.key = net::Key::random();
+  options.store = concat("disk:", directory.path());
+  const Bytes body(5000, std::byte{4});
+  for (int round = 0; round < 2; ++round) {
+    auto server = Server::start(options);
+    ASSERT_THAT(server, IsOk());
+    Peer client((*server)->address(), options.key);
+    if (round == 0) {
+      ASSERT_THAT(client.call(internal::create_request("/x", 0644, true, "stripe(unit=4, over=1)")).status, IsOk());
+      ASSERT_THAT(client.call(write_pieces(9, {{0, 5000}}), body).status, IsOk());
+    } else {
+      wire::LookupT lookup;
+      lookup.path = "/x";
+      EXPECT_THAT(client.call(std::move(lookup)).status, IsOk());
+      Bytes back(body.size());
+      ASSERT_THAT(client.call(read_pieces(9, {{0, 5000}}), {}, back).status, IsOk());
+      EXPECT_TRUE(back == body);
+    }
+  }
+}
+
+TEST(ServerStartTest, OnlyServerZeroHasMetadata) {
+  Options options;
+  options.index = 1;
+  options.address = {concat("local:server-one-", getpid())};
+  options.key = net::Key::random();
+  options.capacity_bytes = Offset{64} << 20;
+  auto server = Server::start(options);
+  ASSERT_THAT(server, IsOk());
+  Peer client((*server)->address(), options.key);
+  EXPECT_THAT(client.call(wire::LookupT{}).status, StatusIs(ErrorCode::kInvalidArgument, HasSubstr("server 0")));
+}
+
+}  // namespace
+}  // namespace weir::server

@@ -1,0 +1,371 @@
+// The rules at the beginning of disk_store.cpp, tried out: processes killed under load, and losses of power emulated at every step.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/base/testing.h>
+#include <weir/storage/disk_store.h>
+#include <weir/storage/internal/disk_sums.h>
+#include <weir/storage/internal/disk_testing.h>
+
+namespace weir::storage {
+namespace {
+
+using internal::below;
+using internal::Bytes;
+using internal::kBlockBytes;
+using internal::load_file;
+using internal::random_bytes;
+using internal::save_file;
+using internal::TemporaryDirectory;
+using ::weir::testing::IsOk;
+
+std::uint64_t choose_seed() {
+  if (const char* given = std::getenv("WEIR_TEST_SEED")) return std::strtoull(given, nullptr, 10);
+  return std::random_device{}();
+}
+
+// ---- a process is killed
+
+// The subfiles consist of units; each time a unit is written it gets the next version, which tells every byte of it.
+constexpr Offset kUnitBytes = 10007;  // units lie across blocks
+constexpr int kUnits = 200;
+constexpr std::uint32_t kSubfiles = 3;
+
+std::byte byte_of(int unit, std::uint32_t version, Offset at) {
+  if (version == 0) return std::byte{0};
+  std::uint64_t mixed =
+      (static_cast<std::uint64_t>(unit) << 40) + (std::uint64_t{version} << 16) + static_cast<std::uint64_t>(at);
+  mixed *= 0x9E3779B97F4A7C15U;
+  return static_cast<std::byte>(mixed >> 56);
+}
+
+// In memory that both processes see, so that it outlives the child.
+struct Progress {
+  std::uint32_t begun[kSubfiles][kUnits];   // versions that may be on disk
+  std::uint32_t synced[kSubfiles][kUnits];  // versions that must be there, if no later one was begun
+  std::uint32_t syncs;
+  std::uint32_t failures;
+};
+
+class SharedProgress {
+ public:
+  SharedProgress()
+      : memory_(::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (memory_ == MAP_FAILED) std::abort();
+  }
+  SharedProgress(const SharedProgress&) = delete;
+  SharedProgress& operator=(const SharedProgress&) = delete;
+  ~SharedProgress() { ::munmap(memory_, sizeof(Progress)); }
+  volatile Progress& operator*() const { return *static_cast<volatile Progress*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+// Never returns.
+[[noreturn]] void write_until_killed(const std::string& directory, std::uint64_t seed, volatile Progress& progress) {
+  Result<std::unique_ptr<Store>> store = open_disk_store(directory, {.direct_from_bytes = 128 << 10});
+  std::mt19937_64 random{seed};
+  bool is_written[kSubfiles][kUnits] = {};  // by this process: others may be a mixture that an earlier crash left
+  while (store.is_ok()) {
+    const auto subfile = static_cast<std::uint32_t>(below(random, kSubfiles));
+    const auto from = static_cast<int>(below(random, kUnits));
+    const auto to = std::min<int>(kUnits, from + 1 + static_cast<int>(below(random, 30)));
+    Bytes bytes;
+    for (int unit = from; unit < to; ++unit) {
+      const std::uint32_t version = progress.begun[subfile][unit] + 1;
+      progress.begun[subfile][unit] = version;
+      is_written[subfile][unit] = true;
+      for (Offset i = 0; i < kUnitBytes; ++i) bytes.push_back(byte_of(unit, version, i));
+    }
+    if (!internal::write(**store, {1, subfile}, from * kUnitBytes, bytes).is_ok()) break;
+    if (below(random, 4) != 0) continue;
+    if (!(*store)->sync({1, subfile}).is_ok()) break;
+    for (int unit = 0; unit < kUnits; ++unit) {
+      if (is_written[subfile][unit]) progress.synced[subfile][unit] = progress.begun[subfile][unit];
+    }
+    progress.syncs = progress.syncs + 1;
+  }
+  progress.failures = progress.failures + 1;
+  ::_exit(1);
+}
+
+// Or for the child's end.
+void wait_for_sync(volatile Progress& progress, pid_t child) {
+  const std::uint32_t before = progress.syncs;
+  siginfo_t info{};
+  while (progress.syncs == before) {
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    if (info.si_pid == child) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void expect_synced(const std::string& directory, volatile Progress& progress) {
+  Result<std::unique_ptr<Store>> store = open_disk_store(directory);
+  ASSERT_THAT(store.status(), IsOk());
+  for (std::uint32_t subfile = 0; subfile < kSubfiles; ++subfile) {
+    for (int unit = 0; unit < kUnits; ++unit) {
+      SCOPED_TRACE(::testing::Message() << "subfile " << subfile << ", unit " << unit);
+      const Result<Bytes> bytes = internal::read(**store, {1, subfile}, unit * kUnitBytes, kUnitBytes);
+      ASSERT_THAT(bytes.status(), IsOk());
+      const std::uint32_t first = progress.synced[subfile][unit];
+      const std::uint32_t last = progress.begun[subfile][unit];
+      for (Offset i = 0; i < kUnitBytes; ++i) {
+        bool is_known = false;
+        for (std::uint32_t version = first; version <= last && !is_known; ++version) {
+          is_known = (*bytes)[static_cast<std::size_t>(i)] == byte_of(unit, version, i);
+        }
+        ASSERT_TRUE(is_known) << "byte " << i << " is of no version from " << first << " to " << last;
+      }
+    }
+  }
+}
+
+TEST(DiskCrashTest, AKilledProcessLosesNothingSynced) {
+  const std::uint64_t seed = choose_seed();
+  SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
+  std::mt19937_64 random{seed};
+  const TemporaryDirectory directory;
+  const SharedProgress shared;
+  volatile Progress& progress = *shared;
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
+    const pid_t child = ::fork();
+    if (child == 0) write_until_killed(directory.path(), seed + static_cast<std::uint64_t>(round), progress);
+    // At once or some time after a sync: on a slow machine, time alone could kill every child before its first.
+    if (round % 2 == 0) wait_for_sync(progress, child);
+    std::this_thread::sleep_for(std::chrono::microseconds(below(random, 60000)));
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    ASSERT_EQ(progress.failures, 0U);
+    ASSERT_NO_FATAL_FAILURE(expect_synced(directory.path(), progress));
+  }
+  EXPECT_GT(progress.syncs, 0U);
+}
+
+// ---- the power fails
+
+// Follows what the store does, and makes directories as a loss of power could leave them: of each file, every sector is as last
+// synced or as it is now, and so is the length.
+class PowerFailure {
+ public:
+  PowerFailure(std::string directory, std::mt19937_64& random) : directory_(std::move(directory)), random_(random) {}
+
+  void observe(const DiskStep& step) {
+    if (step.kind == DiskStep::Kind::kSynced) durable_[step.path] = load_file(step.path);
+    if (step.kind == DiskStep::Kind::kCreated) durable_[step.path].clear();  // it may be the second one of that name
+  }
+
+  void crash_into(const std::string& target) {
+    namespace fs = std::filesystem;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory_)) {
+      const fs::path to = target / fs::relative(entry.path(), directory_);
+      if (entry.is_directory()) {
+        fs::create_directories(to);
+        continue;
+      }
+      const Bytes now = load_file(entry.path());
+      const bool is_ours = entry.path().extension() == ".data" || entry.path().extension() == ".sums";
+      save_file(to, is_ours ? mixture(durable_[entry.path()], now) : now);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kSector = 512;
+
+  Bytes mixture(const Bytes& old, const Bytes& now) {
+    const std::uint64_t style = random_() % 4;  // all old, all new, or sector by sector
+    const auto is_new = [&] { return style == 0 ? false : style == 1 || random_() % 2 == 0; };
+    Bytes result(is_new() ? now.size() : old.size());
+    for (std::size_t at = 0; at < result.size(); at += kSector) {
+      const Bytes& from = is_new() ? now : old;
+      const std::size_t end = std::min({at + kSector, result.size(), from.size()});
+      if (at < end) std::copy(&from[at], &from[at] + (end - at), &result[at]);
+    }
+    return result;
+  }
+
+  std::string directory_;
+  std::mt19937_64& random_;
+  std::map<std::string, Bytes> durable_;
+};
+
+constexpr SubfileId kId{7, 1};
+
+// One subfile under random writes, cuts and syncs, and what of it must survive.
+class PowerFailureRun {
+ public:
+  PowerFailureRun(std::uint64_t seed, Offset base, Offset part_bytes = Offset{1} << 40)
+      : random_(seed), base_(base), failure_(directory_.path(), random_) {
+    Result<std::unique_ptr<Store>> opened =
+        open_disk_store(directory_.path(), {.direct_from_bytes = 128 << 10,
+                                            .part_bytes = part_bytes,
+                                            .observer = [this](const DiskStep& step) { observe(step); }});
+    EXPECT_THAT(opened.status(), IsOk());
+    store_ = std::move(*opened);
+  }
+  ~PowerFailureRun() { is_over_ = true; }
+
+  void step() {
+    switch (below(random_, 8)) {
+      case 0:
+      case 1: return sync();
+      case 2: return truncate(base_ + below(random_, kSpan));
+      default:
+        return write(base_ + below(random_, kSpan),
+                     below(random_, 3) == 0 ? kBlockBytes * 2 : 1 + below(random_, 3 * kBlockBytes));
+    }
+  }
+
+  [[nodiscard]] int crashes() const { return crashes_; }
+
+ private:
+  static constexpr Offset kSpan = 6 * kBlockBytes;
+
+  void write(Offset offset, Offset size) {
+    if (below(random_, 2) == 0) offset = offset / kBlockBytes * kBlockBytes;
+    const Bytes bytes = random_bytes(random_, size);
+    touch(offset, offset + size);
+    if (now_.size() < static_cast<std::size_t>(offset + size)) now_.resize(static_cast<std::size_t>(offset + size));
+    std::copy(bytes.begin(), bytes.end(), now_.begin() + offset);
+    EXPECT_THAT(internal::write(*store_, kId, offset, bytes), IsOk());
+  }
+
+  void truncate(Offset length) {
+    touch(std::min(length, static_cast<Offset>(now_.size())), std::max(length, static_cast<Offset>(now_.size())));
+    was_cut_ = was_cut_ || length < static_cast<Offset>(now_.size());
+    now_.resize(static_cast<std::size_t>(length));
+    EXPECT_THAT(store_->truncate(kId, length, length), IsOk());
+  }
+
+  void sync() {
+    EXPECT_THAT(store_->sync(kId), IsOk());
+    synced_ = now_;
+    touched_.clear();
+    was_cut_ = false;
+  }
+
+  void touch(Offset from, Offset to) {
+    for (Offset block = from / kBlockBytes; block * kBlockBytes < to; ++block) touched_.insert(block);
+  }
+
+  void observe(const DiskStep& step) {
+    if (is_over_) return;
+    failure_.observe(step);
+    if (below(random_, 6) != 0 || ::testing::Test::HasFailure()) return;
+    ++crashes_;
+    SCOPED_TRACE(::testing::Message() << "crash " << crashes_ << " at " << step.path
+                                      << (step.kind == DiskStep::Kind::kSynced ? ", synced" : ", not synced"));
+    const TemporaryDirectory after;
+    failure_.crash_into(after.path());
+    expect_sound(after.path());
+  }
+
+  void expect_sound(const std::string& directory) {
+    Result<std::unique_ptr<Store>> store = open_disk_store(directory);
+    ASSERT_THAT(store.status(), IsOk());
+    expect_synced(**store);
+    // Life goes on: grown, written and synced, it is still right, and no old sum comes back.
+    const Bytes more = random_bytes(random_, 1000);
+    ASSERT_THAT((*store)->truncate(kId, base_ + 3 * kSpan, 0), IsOk());
+    ASSERT_THAT(internal::write(**store, kId, base_ + 3 * kSpan, more), IsOk());
+    expect_synced(**store);
+    store->reset();
+    store = open_disk_store(directory);
+    ASSERT_THAT(store.status(), IsOk());
+    expect_synced(**store);
+  }
+
+  void expect_synced(Store& store) {
+    const Result<SubfileInfo> info = store.info(kId);
+    ASSERT_THAT(info.status(), IsOk());
+    if (!was_cut_) {
+      EXPECT_GE(info->length, static_cast<Offset>(synced_.size()));
+    }
+    for (Offset block = base_ / kBlockBytes; block < (base_ + 3 * kSpan) / kBlockBytes; ++block) {
+      SCOPED_TRACE(::testing::Message() << "block " << block);
+      const Result<Bytes> bytes = internal::read(store, kId, block * kBlockBytes, kBlockBytes);
+      ASSERT_THAT(bytes.status(), IsOk());
+      if (touched_.count(block) == 0) {
+        ASSERT_EQ(*bytes, synced_block(block));
+      }
+    }
+  }
+
+  [[nodiscard]] Bytes synced_block(Offset block) const {
+    Bytes bytes(static_cast<std::size_t>(kBlockBytes));
+    const auto from = static_cast<std::size_t>(block * kBlockBytes);
+    const std::size_t to = std::min(synced_.size(), from + bytes.size());
+    if (from < to) std::copy(&synced_[from], &synced_[from] + (to - from), bytes.begin());
+    return bytes;
+  }
+
+  std::mt19937_64 random_;
+  Offset base_;
+  TemporaryDirectory directory_;
+  PowerFailure failure_;
+  Bytes now_;
+  Bytes synced_;
+  std::set<Offset> touched_;  // blocks changed since the last sync
+  bool was_cut_ = false;
+  bool is_over_ = false;
+  int crashes_ = 0;
+  std::unique_ptr<Store> store_;
+};
+
+TEST(DiskCrashTest, ALossOfPowerAtAnyStepLosesNothingSynced) {
+  const std::uint64_t seed = choose_seed();
+  SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
+  int crashes = 0;
+  for (std::uint64_t run = 0; run < 8 && !HasFailure(); ++run) {
+    PowerFailureRun power(seed + run, 0);
+    for (int step = 0; step < 25 && !HasFailure(); ++step) power.step();
+    crashes += power.crashes();
+  }
+  EXPECT_GT(crashes, 20);
+}
+
+// Where the file with the sums gets another page.
+TEST(DiskCrashTest, ALossOfPowerWhileTheChecksumsGrowLosesNothingSynced) {
+  const std::uint64_t seed = choose_seed();
+  SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
+  PowerFailureRun power(seed, (internal::kSumsPerPage - 3) * kBlockBytes);
+  for (int step = 0; step < 12 && !HasFailure(); ++step) power.step();
+  EXPECT_GT(power.crashes(), 0);
+}
+
+// Parts come and go, and part 0 speaks for all.
+TEST(DiskCrashTest, ALossOfPowerAmongPartsLosesNothingSynced) {
+  const std::uint64_t seed = choose_seed();
+  SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
+  int crashes = 0;
+  for (std::uint64_t run = 0; run < 4 && !HasFailure(); ++run) {
+    PowerFailureRun power(seed + run, 0, 2 * kBlockBytes);
+    for (int step = 0; step < 25 && !HasFailure(); ++step) power.step();
+    crashes += power.crashes();
+  }
+  EXPECT_GT(crashes, 10);
+}
+
+}  // namespace
+}  // namespace weir::storage

@@ -1,0 +1,399 @@
+#include <weir/storage/disk_store.h>
+
+// What a crash leaves.  Either the process is killed, then the system still has all it wrote; or the power fails, then of everything
+// written since the last fdatasync any 512 bytes may be old or new, in any mixture.  In both cases:
+//
+//   - what was synced and not written since reads back, verified unless an overwrite had cleared sums ahead (Write, step 1);
+//   - a block (64 KiB) written since its last sync holds old or new bytes or a mixture, and reading it is no error;
+//   - the length and the end of the file are those of the last sync, or later ones;
+//   - opening the store never fails because of it.
+//
+// The rule behind it: while a block on disk may differ from what was synced, the file with the sums holds no sum for it, durably.
+//
+// Write
+//   1. Sums of the blocks to be written are cleared in the file, fdatasync.  Only if they are there: once per block and sync.  Those
+//      of blocks behind them are cleared along with them, up to 512 MiB, so that overwriting in sequence takes few waits.
+//      Crash: the block is as before, but not verified any more.
+//   2. The data is written.  Crash: a mixture, without a sum.
+//   3. The new sums are kept in memory.  Those of blocks written in part are not known yet.
+//
+// Sync
+//   1. Blocks with unknown sums are read back and summed.
+//   2. If the file with the sums is too short: ftruncate.  Crash: it is longer than its header says; cut when next opened.
+//   3. fdatasync of the data, and of the file with the sums if it got longer.  Crash: all new bytes, without sums.
+//   4. Sums, and the header with the new lengths into the slot that is not in use; fdatasync.
+//      Crash: any of the sums may be there, which is fine, as they are right.  Those behind the length in the header that counts are
+//      cleared when the subfile is next opened.  A torn header has a wrong checksum, and the other one counts.
+//   5. fsync of the folder, if the files are new; fsync of the directory, if the folder is.  Part 0 of a subfile comes last, as it
+//      holds the length of the whole.
+//
+// Truncate
+//   1. If sums of blocks to be cut are in the file: they are cleared in the last page that stays, the header gets the new length;
+//      fdatasync.  Crash: the data is all there, and longer than the header says: it counts, unverified, as if written after a sync.
+//   2. The data is cut.  3. The sums are cut.  Crash: sums behind the length in the header are cleared when next opened.
+//   Parts behind the new length are removed, the last one first; the next sync makes that durable by an fsync of the folder.
+//
+// Create:  sums (empty), then data (empty).  Crash: an empty file with sums means that nothing was synced yet.
+// Remove:  the sums are renamed to .gone, the data is removed, then .gone.  Crash: what is there of data and .gone is removed when the
+//          subfile is next used.  Sums without data, or data without sums or .gone, are damage and reported as such.
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <list>
+#include <map>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <weir/log/log.h>
+#include <weir/storage/internal/disk_directory.h>
+#include <weir/storage/internal/disk_files.h>
+#include <weir/storage/internal/disk_part.h>
+
+namespace weir::storage {
+namespace {
+
+using internal::DiskContext;
+using internal::DiskDirectory;
+using internal::FileKind;
+using internal::FileName;
+using internal::os_error;
+using internal::Part;
+using internal::PartName;
+
+// From so many on, syncing the whole file system is cheaper than one file after the other.
+constexpr std::size_t kManyParts = 8;
+
+Status check_file_end(std::string_view operation, SubfileId id, Offset file_end) {
+  if (file_end >= 0 && file_end <= kMaxBytes) return Status::ok();
+  return out_of_range(fmt::format("{} {}: an end of the file at {} leaves the range of file offsets (2^62 bytes)",
+                                  operation, internal::describe(id), file_end));
+}
+
+template <typename Piece>
+Status check_pieces(std::string_view operation, SubfileId id, std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    if (piece.offset >= 0 && piece.offset <= kMaxBytes - static_cast<Offset>(piece.memory.size())) continue;
+    return out_of_range(fmt::format("{} {}: {} bytes at {} leave the range of file offsets (2^62 bytes)", operation,
+                                    internal::describe(id), piece.memory.size(), piece.offset));
+  }
+  return Status::ok();
+}
+
+class DiskStore final : public Store {
+ public:
+  DiskStore(DiskDirectory directory, const DiskStoreOptions& options)
+      : directory_(std::move(directory)),
+        part_bytes_(directory_.part_bytes()),
+        context_{directory_.path(), options,
+                 internal::DiskIo({.queue_depth = options.queue_depth,
+                                   .use_uring = options.use_uring,
+                                   .direct_from_bytes = options.direct_from_bytes})} {}
+
+  ~DiskStore() override {
+    const Status status = sync_all();
+    if (!status.is_ok()) WEIR_LOG_ERROR("disk store: closing: {}", status.message());
+  }
+
+  Status read(SubfileId id, std::span<const ReadPiece> pieces) override {
+    WEIR_RETURN_IF_ERROR(check_pieces("read", id, pieces));
+    trim();
+    return for_each_part(pieces, [&](Offset number, std::span<const ReadPiece> local) -> Status {
+      WEIR_TRY(Part* const part, find({id, number}));
+      if (part != nullptr) return part->read(local);
+      for (const ReadPiece& piece : local) std::fill(piece.memory.begin(), piece.memory.end(), std::byte{0});
+      return Status::ok();
+    });
+  }
+
+  Status write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) override {
+    WEIR_RETURN_IF_ERROR(check_pieces("write", id, pieces));
+    WEIR_RETURN_IF_ERROR(check_file_end("write", id, file_end));
+    trim();
+    WEIR_TRY(Part* const first, find_or_create({id, 0}));
+    Offset length = first->subfile_length();
+    const Status status = for_each_part(pieces, [&](Offset number, std::span<const WritePiece> local) -> Status {
+      WEIR_TRY(Part* const part, find_or_create({id, number}));
+      const Offset before = part->data_length();
+      const Status written = part->write(local);
+      if (part->data_length() > before) length = std::max(length, number * part_bytes_ + part->data_length());
+      return written;
+    });
+    first->set_subfile(length, status.is_ok() ? std::max(first->file_end(), file_end) : first->file_end());
+    return status;
+  }
+
+  Status truncate(SubfileId id, Offset length, Offset file_end) override {
+    if (length < 0 || length > kMaxBytes) {
+      return out_of_range(fmt::format("truncate {}: a length of {} leaves the range of file offsets (2^62 bytes)",
+                                      internal::describe(id), length));
+    }
+    WEIR_RETURN_IF_ERROR(check_file_end("truncate", id, file_end));
+    trim();
+    WEIR_TRY(Part* const first, find_or_create({id, 0}));
+    first->set_subfile(length, file_end);
+    WEIR_TRY(std::vector<PartName> parts, parts_of(id, first->has_more_parts()));
+    for (auto name = parts.rbegin(); name != parts.rend(); ++name) {
+      const Offset start = name->part * part_bytes_;
+      if (name->part > 0 && start >= length) {
+        WEIR_RETURN_IF_ERROR(remove_part(*name));
+        first->note_removed_part();
+      } else {
+        WEIR_TRY(Part* const part, find(*name));
+        if (part != nullptr) WEIR_RETURN_IF_ERROR(part->cut(std::max<Offset>(0, length - start)));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status reserve(SubfileId id, Offset from, Offset to) override {
+    if (from < 0 || from > to || to > kMaxBytes) {
+      return out_of_range(fmt::format("reserve {}: no such range: {} to {}", internal::describe(id), from, to));
+    }
+    trim();
+    // Asked first: the system would fill the disk before it finds that there is too little.
+    WEIR_TRY(const struct statvfs system, directory_.file_system());
+    const Offset available = static_cast<Offset>(system.f_bavail) * static_cast<Offset>(system.f_frsize);
+    if (to - from > available) {
+      return {ErrorCode::kNoSpace, fmt::format("reserve {}: {} bytes from {} on in {}, which has {} left",
+                                               internal::describe(id), to - from, from, directory_.path(), available)};
+    }
+    while (from < to) {
+      const Offset number = from / part_bytes_;
+      const Offset end = std::min(to, (number + 1) * part_bytes_);
+      WEIR_TRY(Part* const part, find_or_create({id, number}));
+      WEIR_RETURN_IF_ERROR(part->reserve(from - number * part_bytes_, end - number * part_bytes_));
+      from = end;
+    }
+    return Status::ok();
+  }
+
+  Status sync(SubfileId id) override {
+    trim();
+    return sync_parts(id);
+  }
+
+  Result<SubfileInfo> info(SubfileId id) override {
+    trim();
+    WEIR_TRY(Part* const first, find({id, 0}));
+    if (first == nullptr) return SubfileInfo{};
+    SubfileInfo info{first->subfile_length(), first->file_end(), 0};
+    WEIR_TRY(const std::vector<PartName> parts, parts_of(id, first->has_more_parts()));
+    for (const PartName& name : parts) {
+      WEIR_TRY(Part* const part, find(name));
+      if (part == nullptr) continue;
+      WEIR_TRY(const Offset bytes, part->stored_bytes());
+      info.stored_bytes += bytes;
+    }
+    return info;
+  }
+
+  Status remove(SubfileId id) override {
+    trim();
+    // Not through find(): a damaged subfile can be removed too.  Part 0 goes last; without it, the others would be found by nobody.
+    WEIR_TRY(const std::vector<PartName> parts, parts_of(id, may_have_more_parts(id)));
+    for (auto name = parts.rbegin(); name != parts.rend(); ++name) WEIR_RETURN_IF_ERROR(remove_part(*name));
+    return Status::ok();
+  }
+
+  Result<Usage> usage() override {
+    WEIR_TRY(const struct statvfs system, directory_.file_system());
+    const auto unit = static_cast<Offset>(system.f_frsize);
+    Usage usage;
+    usage.used_bytes = static_cast<Offset>(system.f_blocks - system.f_bfree) * unit;
+    usage.capacity_bytes = usage.used_bytes + static_cast<Offset>(system.f_bavail) * unit;
+    if (!subfiles_) {
+      WEIR_TRY(const std::vector<SubfileId> all, list());
+      subfiles_ = static_cast<Offset>(all.size());
+    }
+    usage.subfiles = *subfiles_;
+    return usage;
+  }
+
+  Result<std::vector<SubfileId>> list() override {
+    std::vector<SubfileId> ids;
+    WEIR_RETURN_IF_ERROR(directory_.visit_files([&](const std::string&, const std::optional<FileName>& name) {
+      if (name && name->part.part == 0 && name->kind == FileKind::kSums) ids.push_back(name->part.id);
+    }));
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+
+ private:
+  struct Entry {
+    std::unique_ptr<Part> part;
+    std::list<PartName>::iterator place;  // in used_
+    std::optional<std::list<PartName>::iterator> open_place = std::nullopt;
+  };
+
+  // Splits pieces at the borders of parts; calls use(number, pieces with the part's own offsets) for neighbours in the same part.
+  template <typename Piece, typename Use>
+  Status for_each_part(std::span<const Piece> pieces, Use use) const {
+    std::vector<Piece> local;
+    Offset current = -1;
+    for (Piece piece : pieces) {
+      while (!piece.memory.empty()) {
+        const Offset number = piece.offset / part_bytes_;
+        if (number != current && !local.empty()) {
+          WEIR_RETURN_IF_ERROR(use(current, std::span<const Piece>(local)));
+          local.clear();
+        }
+        current = number;
+        const Offset start = piece.offset - number * part_bytes_;
+        const auto size = std::min(piece.memory.size(), static_cast<std::size_t>(part_bytes_ - start));
+        local.push_back({start, piece.memory.first(size)});
+        piece = {piece.offset + static_cast<Offset>(size), piece.memory.subspan(size)};
+      }
+    }
+    return local.empty() ? Status::ok() : use(current, std::span<const Piece>(local));
+  }
+
+  // Null if there is none.  Valid until trim() or remove_part().
+  Result<Part*> find(PartName name) {
+    if (const auto known = parts_.find(name); known != parts_.end()) return use(known->second);
+    WEIR_TRY(std::unique_ptr<Part> part, Part::open(context_, name));
+    return part ? keep(std::move(part)) : nullptr;
+  }
+
+  Result<Part*> find_or_create(PartName name) {
+    WEIR_TRY(Part* const found, find(name));
+    if (found != nullptr) return found;
+    if (name.part > 0) {
+      WEIR_TRY(Part* const first, find_or_create({name.id, 0}));
+      WEIR_RETURN_IF_ERROR(first->note_more_parts());
+    }
+    WEIR_TRY(std::unique_ptr<Part> part, Part::create(context_, name));
+    if (name.part == 0 && subfiles_) ++*subfiles_;
+    return keep(std::move(part));
+  }
+
+  Part* keep(std::unique_ptr<Part> part) {
+    used_.push_front(part->name());
+    const PartName name = part->name();
+    return use(parts_.insert_or_assign(name, Entry{std::move(part), used_.begin()}).first->second);
+  }
+
+  // Whoever uses a part may open its files.
+  Part* use(Entry& entry) {
+    used_.splice(used_.begin(), used_, entry.place);
+    if (!entry.open_place) entry.open_place = open_.insert(open_.begin(), entry.part->name());
+    open_.splice(open_.begin(), open_, *entry.open_place);
+    return entry.part.get();
+  }
+
+  Status remove_part(PartName name) {
+    forget(name);
+    const bool is_subfile =
+        name.part == 0 && subfiles_ && ::access(path_of(directory_.path(), name, FileKind::kSums).c_str(), F_OK) == 0;
+    WEIR_RETURN_IF_ERROR(Part(context_, name).remove());
+    if (is_subfile) --*subfiles_;
+    return Status::ok();
+  }
+
+  // Ascending; may name parts that do not exist.
+  Result<std::vector<PartName>> parts_of(SubfileId id, bool has_more) const {
+    std::vector<PartName> parts{{id, 0}};
+    if (!has_more) return parts;
+    WEIR_RETURN_IF_ERROR(directory_.visit_folder(internal::folder_of(id), [&](const std::string&, const auto& name) {
+      if (name && name->part.id == id) parts.push_back(name->part);
+    }));
+    std::sort(parts.begin(), parts.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    return parts;
+  }
+
+  // Of a damaged subfile nobody knows.
+  bool may_have_more_parts(SubfileId id) {
+    const Result<Part*> first = find({id, 0});
+    return !first.is_ok() || (*first != nullptr && (*first)->has_more_parts());
+  }
+
+  Status sync_parts(SubfileId id) {
+    const auto begin = parts_.lower_bound({id, 0});
+    const auto end = parts_.upper_bound({id, kMaxBytes});
+    for (auto entry = end; entry != begin;) {
+      --entry;
+      if (entry->second.part->is_dirty()) WEIR_RETURN_IF_ERROR(use(entry->second)->sync());
+    }
+    return Status::ok();
+  }
+
+  // All there is to sync, with a few waits for the disk instead of some for each part.
+  Status sync_all() {
+    std::vector<Entry*> dirty;
+    for (auto& entry : parts_) {
+      if (entry.second.part->is_dirty()) dirty.push_back(&entry.second);
+    }
+    if (dirty.size() < kManyParts) {
+      for (auto entry = dirty.rbegin(); entry != dirty.rend(); ++entry) WEIR_RETURN_IF_ERROR(use(**entry)->sync());
+      return Status::ok();
+    }
+    using Step = Part::SyncStep;
+    for (const Step step : {Step::kPrepare, Step::kWriteSums, Step::kDone}) {
+      for (Entry* entry : dirty) {
+        WEIR_RETURN_IF_ERROR(use(*entry)->sync_step(step));
+        close_some();
+      }
+      if (step != Step::kDone) WEIR_RETURN_IF_ERROR(directory_.sync_file_system());
+    }
+    context_.unsynced_folders.clear();
+    return Status::ok();
+  }
+
+  void close_some() {
+    for (; open_.size() > context_.options.max_open; open_.pop_back()) {
+      Entry& entry = parts_.at(open_.back());
+      entry.part->close_descriptors();
+      entry.open_place.reset();
+    }
+  }
+
+  // Keeps descriptors and memory within bounds: called when no part is in use.
+  void trim() {
+    close_some();
+    const std::size_t limit = context_.options.max_checksum_bytes;
+    if (context_.checksum_bytes <= limit) return;
+    if (const Status status = sync_all(); !status.is_ok()) {
+      WEIR_LOG_ERROR("disk store: making room for checksums: {}", status.message());
+    }
+    // Half of it, so that this does not come again at once.
+    for (auto name = used_.end(); name != used_.begin() && context_.checksum_bytes > limit / 2;) {
+      --name;
+      if (parts_.at(*name).part->is_dirty()) continue;
+      const PartName oldest = *name++;
+      forget(oldest);
+    }
+  }
+
+  void forget(PartName name) {
+    const auto known = parts_.find(name);
+    if (known == parts_.end()) return;
+    used_.erase(known->second.place);
+    if (known->second.open_place) open_.erase(*known->second.open_place);
+    parts_.erase(known);
+  }
+
+  DiskDirectory directory_;
+  Offset part_bytes_;
+  DiskContext context_;
+  std::map<PartName, Entry> parts_;
+  std::list<PartName> used_;        // all, the one used last first
+  std::list<PartName> open_;        // those that may have descriptors, likewise
+  std::optional<Offset> subfiles_;  // counted when first asked for
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_disk_store(const std::string& directory, const DiskStoreOptions& options) {
+  WEIR_TRY(DiskDirectory opened, DiskDirectory::open_or_create(directory, options.part_bytes));
+  return std::unique_ptr<Store>(std::make_unique<DiskStore>(std::move(opened), options));
+}
+
+}  // namespace weir::storage

@@ -1,0 +1,78 @@
+#include <weir/storage/faulty_store.h>
+
+#include <utility>
+
+#include <weir/base/text.h>
+
+namespace weir::storage {
+
+Status Faults::error(std::string_view name, int number) const {
+  return {options_.code, concat(name, ": made to fail, as operation ", number)};
+}
+
+FaultyStore::FaultyStore(std::shared_ptr<Store> store, std::shared_ptr<Faults> faults)
+    : store_(std::move(store)), faults_(std::move(faults)) {}
+
+Status FaultyStore::read(SubfileId id, std::span<const ReadPiece> pieces) {
+  return faults_->run("read", [&] { return store_->read(id, pieces); });
+}
+
+Status FaultyStore::write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) {
+  return faults_->run("write", [&] { return store_->write(id, pieces, file_end); });
+}
+
+Status FaultyStore::truncate(SubfileId id, Offset length, Offset file_end) {
+  return faults_->run("truncate", [&] { return store_->truncate(id, length, file_end); });
+}
+
+Status FaultyStore::reserve(SubfileId id, Offset from, Offset to) {
+  return faults_->run("reserve", [&] { return store_->reserve(id, from, to); });
+}
+
+Status FaultyStore::sync(SubfileId id) {
+  return faults_->run("sync", [&] { return store_->sync(id); });
+}
+
+Result<SubfileInfo> FaultyStore::info(SubfileId id) {
+  return faults_->run("info", [&] { return store_->info(id); });
+}
+
+Status FaultyStore::remove(SubfileId id) {
+  return faults_->run("remove", [&] { return store_->remove(id); });
+}
+
+Result<Usage> FaultyStore::usage() {
+  return faults_->run("usage", [&] { return store_->usage(); });
+}
+
+Result<std::vector<SubfileId>> FaultyStore::list() {
+  return faults_->run("list", [&] { return store_->list(); });
+}
+
+Result<std::optional<std::span<std::byte>>> FaultyStore::map(SubfileId id, Offset from, Offset to, bool for_writing) {
+  return faults_->run("map", [&] { return store_->map(id, from, to, for_writing); });
+}
+
+void FaultyStore::note_written(SubfileId id, Offset to, Offset file_end) { store_->note_written(id, to, file_end); }
+
+Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing) {
+  return faults_->run("share", [&] { return store_->share(id, for_writing); });
+}
+
+FaultyKeyValue::FaultyKeyValue(std::shared_ptr<KeyValue> map, std::shared_ptr<Faults> faults)
+    : map_(std::move(map)), faults_(std::move(faults)) {}
+
+Result<std::optional<std::string>> FaultyKeyValue::get(std::string_view key) {
+  return faults_->run("get", [&] { return map_->get(key); });
+}
+
+Status FaultyKeyValue::scan(std::string_view prefix, std::string_view after,
+                            const std::function<bool(std::string_view, std::string_view)>& visit) {
+  return faults_->run("scan", [&] { return map_->scan(prefix, after, visit); });
+}
+
+Status FaultyKeyValue::apply(const Batch& batch, bool durable) {
+  return faults_->run("apply", [&] { return map_->apply(batch, durable); });
+}
+
+}  // namespace weir::storage

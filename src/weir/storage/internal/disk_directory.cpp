@@ -1,0 +1,141 @@
+#include <weir/storage/internal/disk_directory.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <weir/storage/internal/disk_sums.h>
+
+namespace weir::storage::internal {
+namespace {
+
+constexpr const char* kSettings = "weir disk store, version 1\npart_bytes %lld\n%n";
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+
+std::string settings_path(const std::string& directory) { return directory + "/settings"; }
+
+bool has_folders(const std::string& directory) {
+  for (const char high : kHexDigits) {
+    for (const char low : kHexDigits) {
+      std::error_code error;
+      if (std::filesystem::is_directory(fmt::format("{}/{}{}", directory, high, low), error)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Offset part_bytes) {
+  if (part_bytes < kBlockBytes || part_bytes % kBlockBytes != 0) {
+    return invalid_argument(fmt::format("open disk store {}: part_bytes is {}; it must be a multiple of {}", path,
+                                        part_bytes, kBlockBytes));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return os_error("make directory", path, error.value());
+  DiskDirectory directory(path);
+  WEIR_RETURN_IF_ERROR(directory.lock(O_RDWR | O_CREAT));
+  WEIR_TRY(const bool is_store, directory.load());
+  if (!is_store) {
+    directory.part_bytes_ = part_bytes;
+    WEIR_RETURN_IF_ERROR(directory.save());
+  }
+  return directory;
+}
+
+Result<DiskDirectory> DiskDirectory::open(const std::string& path) {
+  DiskDirectory directory(path);
+  WEIR_RETURN_IF_ERROR(directory.lock(O_RDONLY));
+  WEIR_TRY(const bool is_store, directory.load());
+  if (!is_store) return Status(ErrorCode::kNotFound, fmt::format("{} holds no disk store: no file 'settings'", path));
+  return directory;
+}
+
+Status DiskDirectory::lock(int flags) {
+  const std::string path = path_ + "/lock";
+  WEIR_TRY(lock_, open_file(path, flags));
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Status::ok();
+  if (errno != EWOULDBLOCK) return os_error("lock", path, errno);
+  return {ErrorCode::kUnavailable,
+          fmt::format("disk store {} is in use: another server has locked {}; stop it, or use another directory", path_,
+                      path)};
+}
+
+// False if there are none.
+Result<bool> DiskDirectory::load() {
+  const std::string path = settings_path(path_);
+  WEIR_TRY(const std::optional<Descriptor> file, open_if_exists(path, O_RDONLY));
+  if (!file && has_folders(path_)) {
+    return corrupt(
+        fmt::format("disk store {}: the file 'settings' is missing, though there are folders of a store; "
+                    "restore it (see \"The disk store\" in docs/formats.md)",
+                    path_));
+  }
+  if (!file) return false;
+  std::array<char, 256> text{};
+  WEIR_RETURN_IF_ERROR(read_or_zero(file->get(), path, text.data(), text.size() - 1, 0));
+  long long part_bytes = 0;
+  int end = -1;
+  if (std::sscanf(text.data(), kSettings, &part_bytes, &end) != 1 || end < 0 ||
+      text[static_cast<std::size_t>(end)] != '\0' || part_bytes < kBlockBytes || part_bytes > kMaxBytes ||
+      part_bytes % kBlockBytes != 0) {
+    return corrupt(fmt::format("{} is damaged, or of a later version: it reads \"{}\"", path, text.data()));
+  }
+  part_bytes_ = part_bytes;
+  return true;
+}
+
+// Whole or not at all, and durable before there is anything else.
+Status DiskDirectory::save() const {
+  const std::string path = settings_path(path_);
+  const std::string draft = path + ".new";
+  const std::string text = fmt::format("weir disk store, version 1\npart_bytes {}\n", part_bytes_);
+  WEIR_TRY(const Descriptor file, open_file(draft, O_WRONLY | O_CREAT | O_TRUNC));
+  WEIR_RETURN_IF_ERROR(write_all(file.get(), draft, text.data(), text.size(), 0));
+  if (::fsync(file.get()) != 0) return os_error("fsync", draft, errno);
+  if (::rename(draft.c_str(), path.c_str()) != 0) return os_error("make", path, errno);
+  return sync_directory(path_);
+}
+
+Result<struct statvfs> DiskDirectory::file_system() const {
+  struct statvfs system {};
+  if (::statvfs(path_.c_str(), &system) != 0) return os_error("statvfs", path_, errno);
+  return system;
+}
+
+Status DiskDirectory::sync_file_system() const {
+  if (::syncfs(lock_.get()) != 0) return os_error("syncfs", path_, errno);
+  return Status::ok();
+}
+
+Status DiskDirectory::visit_files(const Visit& visit) const {
+  for (const char high : kHexDigits) {
+    for (const char low : kHexDigits) WEIR_RETURN_IF_ERROR(visit_folder({high, low}, visit));
+  }
+  return Status::ok();
+}
+
+Status DiskDirectory::visit_folder(const std::string& folder, const Visit& visit) const {
+  const std::string path = path_ + "/" + folder;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(path, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::optional<FileName> parsed = parse_file_name(name);
+    if (parsed && folder_of(parsed->part.id) != folder) parsed.reset();
+    visit(entry->path().string(), parsed);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) return os_error("list", path, error.value());
+  return Status::ok();
+}
+
+}  // namespace weir::storage::internal

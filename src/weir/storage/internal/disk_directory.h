@@ -1,0 +1,48 @@
+#pragma once
+
+// The directory of a disk store: its lock, its settings, its folders.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <sys/statvfs.h>
+
+#include <weir/base/result.h>
+#include <weir/storage/internal/disk_files.h>
+
+namespace weir::storage::internal {
+
+/// Locked as long as it lives.
+class DiskDirectory {
+ public:
+  static Result<DiskDirectory> open_or_create(const std::string& path, Offset part_bytes);
+  /// \error kNotFound if there is no store
+  static Result<DiskDirectory> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] Offset part_bytes() const noexcept { return part_bytes_; }
+
+  Result<struct statvfs> file_system() const;
+  /// Makes all that was written to it durable, of others too.
+  Status sync_file_system() const;
+
+  /// Called with the path of a file and what its name says: nothing if it is not one of the store's.
+  using Visit = std::function<void(const std::string& path, const std::optional<FileName>& name)>;
+  Status visit_files(const Visit& visit) const;
+  /// Of one folder, which need not exist.
+  Status visit_folder(const std::string& folder, const Visit& visit) const;
+
+ private:
+  explicit DiskDirectory(std::string path) : path_(std::move(path)) {}
+
+  Status lock(int flags);
+  Result<bool> load();
+  Status save() const;
+
+  std::string path_;
+  Descriptor lock_;
+  Offset part_bytes_ = 0;
+};
+
+}  // namespace weir::storage::internal

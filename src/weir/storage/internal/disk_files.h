@@ -1,0 +1,82 @@
+#pragma once
+
+// Names of the disk store's files, descriptors, and errors of the operating system.
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include <weir/base/result.h>
+#include <weir/storage/store.h>
+
+namespace weir::storage::internal {
+
+/// A file descriptor that is closed with its owner; -1 if there is none.
+class Descriptor {
+ public:
+  Descriptor() noexcept = default;
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+
+  [[nodiscard]] int get() const noexcept { return number_; }
+  [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
+  void reset() noexcept;
+
+ private:
+  int number_ = -1;
+};
+
+/// "operation path: what errno says", with the code a caller reacts to: kNoSpace, kPermission, kNotFound or kIoError.
+Status os_error(std::string_view operation, const std::string& path, int error);
+
+/// open(2) with O_CLOEXEC; errno in the error.
+Result<Descriptor> open_file(const std::string& path, int flags);
+/// The same; nothing if there is no such file.
+Result<std::optional<Descriptor>> open_if_exists(const std::string& path, int flags);
+
+Result<struct stat> file_status(int descriptor, const std::string& path);
+
+/// Makes the entries of a directory durable.
+Status sync_directory(const std::string& path);
+
+Status write_all(int descriptor, const std::string& path, const void* bytes, std::size_t size, Offset offset);
+/// Zeros where the file has ended.
+Status read_or_zero(int descriptor, const std::string& path, void* bytes, std::size_t size, Offset offset);
+
+struct PartName {
+  SubfileId id;
+  Offset part = 0;
+  friend auto operator<=>(const PartName&, const PartName&) = default;
+};
+
+/// What the end of a file's name says.
+enum class FileKind : std::uint8_t { kData, kSums, kGone };
+
+struct FileName {
+  PartName part;
+  FileKind kind = FileKind::kData;
+};
+
+/// One of 256 folders, "00" to "ff"; the same for all parts of a subfile.
+std::string folder_of(SubfileId id);
+
+/// E.g. "3f/2a.0.0.data": file, element and part in hexadecimal, no leading zeros.
+std::string path_of(const std::string& directory, PartName part, FileKind kind);
+
+/// Nothing if the store does not name its files so.
+std::optional<FileName> parse_file_name(std::string_view name);
+
+/// "file 42, subfile 3", for messages.
+std::string describe(SubfileId id);
+
+}  // namespace weir::storage::internal

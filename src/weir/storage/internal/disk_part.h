@@ -1,0 +1,135 @@
+#pragma once
+
+// One part of a subfile on disk: a file with the data and one with the checksums.  The beginning of disk_store.cpp says in which
+// order they are written.
+
+#include <bitset>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weir/base/result.h>
+#include <weir/storage/disk_store.h>
+#include <weir/storage/internal/disk_files.h>
+#include <weir/storage/internal/disk_io.h>
+#include <weir/storage/internal/disk_sums.h>
+#include <weir/storage/store.h>
+
+namespace weir::storage::internal {
+
+/// What the parts of a store share.
+struct DiskContext {
+  std::string directory;
+  DiskStoreOptions options;
+  DiskIo io;
+  std::set<std::string> unsynced_folders = {};  ///< Made, but not yet durable in `directory`.
+  std::vector<std::byte> blocks = {};           ///< Memory for kScratchBlocks blocks, to verify those read in part.
+  std::size_t checksum_bytes = 0;               ///< Taken by all parts, nearly all of it by sums.
+
+  void created(const std::string& path) const { tell(DiskStep::Kind::kCreated, path); }
+  void changed(const std::string& path) const { tell(DiskStep::Kind::kChanged, path); }
+  /// fdatasync(2).
+  Status sync(int descriptor, const std::string& path) const;
+  std::span<std::byte> scratch_block(std::size_t i);
+
+ private:
+  void tell(DiskStep::Kind kind, const std::string& path) const {
+    if (options.observer) options.observer({kind, path});
+  }
+};
+
+inline constexpr std::size_t kScratchBlocks = 64;
+
+class Part {
+ public:
+  /// Null if there is none.  Finishes a removal that a crash interrupted.
+  static Result<std::unique_ptr<Part>> open(DiskContext& context, PartName name);
+  static Result<std::unique_ptr<Part>> create(DiskContext& context, PartName name);
+
+  Part(DiskContext& context, PartName name);
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  ~Part();
+
+  // Offsets are those of the part.
+  Status read(std::span<const ReadPiece> pieces);
+  Status write(std::span<const WritePiece> pieces);
+  /// Cuts off what lies behind `length`, if anything does.
+  Status cut(Offset length);
+  Status reserve(Offset from, Offset to);
+  Status sync();
+  /// The same in steps, for many parts at once: the caller makes durable what was written, between one step and the next.
+  enum class SyncStep : std::uint8_t { kPrepare, kWriteSums, kDone };
+  Status sync_step(SyncStep step);
+  /// The object is of no use any more.
+  Status remove();
+
+  [[nodiscard]] PartName name() const noexcept { return name_; }
+  [[nodiscard]] Offset data_length() const noexcept { return data_length_; }
+  Result<Offset> stored_bytes();
+  [[nodiscard]] bool is_dirty() const noexcept { return is_dirty_; }
+
+  // What part 0 keeps of the whole subfile.
+  [[nodiscard]] Offset subfile_length() const noexcept { return header_.subfile_length; }
+  [[nodiscard]] Offset file_end() const noexcept { return header_.file_end; }
+  void set_subfile(Offset length, Offset file_end);
+  [[nodiscard]] bool has_more_parts() const noexcept { return header_.has_more_parts; }
+  /// To be called before another part is made.  Durable, so that none can be forgotten.
+  Status note_more_parts();
+  /// Another part was removed: the next sync makes that durable too, or its bytes could come back.
+  void note_removed_part() noexcept { is_dirty_ = has_changed_names_ = true; }
+
+  /// They come back when they are needed.
+  void close_descriptors() noexcept;
+
+ private:
+  class Reader;
+  struct Change;
+
+  Status load();
+  Status load_header(Offset sums_bytes);
+  Status recover_tail(Offset sums_bytes);
+  Status open_descriptors();
+  int direct_for(std::size_t size);
+  Result<SumPage*> page(Offset index);
+  Status write_page(Offset index, const SumPageImage& image);
+  Status write_header();
+  Status sync_sums_file() { return context_.sync(sums_.get(), sums_path_); }
+  Status sync_data();
+  Status sync_names();
+  Status unmark(std::span<const WritePiece> pieces);
+  Status unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPage>& unmarked);
+  Status write_data(std::span<const WritePiece> pieces, std::vector<Change>& sums);
+  Status compute_sums();
+  Status compute_sums(std::span<const Change> unknown);
+  Status write_sums();
+  Result<bool> grow_sums_file();
+  Status cut_files(Offset length);
+  void count_sums();
+  [[nodiscard]] Status lost() const;
+  [[nodiscard]] Status damaged(const std::string& path, std::string_view what) const;
+
+  DiskContext& context_;
+  PartName name_;
+  std::string data_path_;
+  std::string sums_path_;
+  Descriptor data_;
+  Descriptor direct_;
+  Descriptor sums_;
+  SumsHeader header_;  // as it will be written next, but for the sequence number and data_length
+  Offset data_length_ = 0;
+  Offset sums_bytes_ = 0;  // length of the file with the sums
+  std::map<Offset, std::unique_ptr<SumPage>> pages_;
+  Offset pages_ahead_ = 0;  // unmarked ahead of the next write that takes it, doubled by each since the last sync
+  std::size_t counted_bytes_ = 0;  // in DiskContext::checksum_bytes
+  bool is_direct_refused_ = false;
+  bool is_dirty_ = false;
+  bool has_changed_names_ = false;  // the entries of the files in their folder are not durable
+  bool is_lost_ = false;            // the system could not write data that it had taken
+};
+
+}  // namespace weir::storage::internal

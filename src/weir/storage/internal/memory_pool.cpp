@@ -1,0 +1,125 @@
+#include <weir/storage/internal/memory_pool.h>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include <weir/log/log.h>
+
+namespace weir::storage::internal {
+namespace {
+
+/// Large enough to be cheap, small enough for forget() not to wait long.
+constexpr Offset kStepBytes = Offset{2} << 20;
+
+}  // namespace
+
+Pool::~Pool() {
+  {
+    const std::lock_guard lock{mutex_};
+    stopping_ = true;
+    work_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Pool::start() {
+  if (!is_on() || thread_.joinable() || broken_) return;
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error& error) {
+    broken_ = true;
+    WEIR_LOG_WARN("memory store: no thread to fault in memory ahead: {}", error.what());
+  }
+}
+
+std::unique_ptr<Region> Pool::take() {
+  const std::lock_guard lock{mutex_};
+  if (ready_.empty()) return nullptr;
+  std::unique_ptr<Region> region = std::move(ready_.back());
+  ready_.pop_back();
+  work_.notify_all();
+  return region;
+}
+
+void Pool::keep_at_most(Offset bytes) {
+  if (!is_on()) return;
+  const std::lock_guard lock{mutex_};
+  limit_bytes_ = bytes;
+  while (static_cast<Offset>(ready_.size()) * options_.region_bytes > bytes) ready_.pop_back();
+  if (wants_region()) work_.notify_all();
+}
+
+void Pool::fault_in_soon(int descriptor, Offset from, Offset to) {
+  const std::lock_guard lock{mutex_};
+  for (Offset at = from; at < to; at += kStepBytes) jobs_.push_back({descriptor, at, std::min(at + kStepBytes, to)});
+  work_.notify_all();
+}
+
+void Pool::forget(int descriptor) {
+  if (!is_on() || descriptor < 0) return;
+  std::unique_lock lock{mutex_};
+  std::erase_if(jobs_, [&](const Job& job) { return job.descriptor == descriptor; });
+  done_.wait(lock, [&] { return running_ != descriptor; });
+}
+
+void Pool::wait_until_idle() {
+  std::unique_lock lock{mutex_};
+  done_.wait(lock,
+             [&] { return !thread_.joinable() || (jobs_.empty() && running_ < 0 && !making_ && !wants_region()); });
+}
+
+bool Pool::wants_region() const {
+  const auto ready = static_cast<Offset>(ready_.size());
+  return !broken_ && ready < options_.regions && (ready + 1) * options_.region_bytes <= limit_bytes_;
+}
+
+void Pool::run() {
+  // Whoever waits for an answer comes first.  Advice: works without.
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
+  std::unique_lock lock{mutex_};
+  while (true) {
+    work_.wait(lock, [&] { return stopping_ || !jobs_.empty() || wants_region(); });
+    if (stopping_) return;
+    if (!jobs_.empty()) {
+      run_job(lock);
+    } else {
+      make_region(lock);
+    }
+    done_.notify_all();
+  }
+}
+
+void Pool::run_job(std::unique_lock<std::mutex>& lock) {
+  const Job job = jobs_.front();
+  jobs_.pop_front();
+  running_ = job.descriptor;
+  lock.unlock();
+  // Failing is no harm: the pages are faulted in by whoever touches them.
+  if (const Status status = fault_in(job.descriptor, job.from, job.to); !status.is_ok()) {
+    WEIR_LOG_DEBUG("{}", status.message());
+  }
+  lock.lock();
+  running_ = -1;
+}
+
+void Pool::make_region(std::unique_lock<std::mutex>& lock) {
+  making_ = true;
+  lock.unlock();
+  Result<std::unique_ptr<Region>> made = Region::make(options_.region_bytes);
+  const Status status = made.is_ok() ? (*made)->populate() : made.status();
+  lock.lock();
+  making_ = false;
+  if (!status.is_ok() || (*made)->descriptor() < 0) {
+    broken_ = true;
+    WEIR_LOG_WARN("memory store: no memory is faulted in ahead any more: {}",
+                  status.is_ok() ? "no descriptor left" : status.message());
+  } else if (wants_region()) {  // the limit may have changed meanwhile
+    ready_.push_back(std::move(*made));
+  }
+}
+
+}  // namespace weir::storage::internal

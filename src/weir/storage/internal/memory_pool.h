@@ -1,0 +1,76 @@
+#pragma once
+
+// Memory faulted in ahead of use, by a thread of its own: regions for subfiles that begin large, and the next part of subfiles that grow.
+// Touching memory for the first time costs many times a copy of it.
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <weir/base/checked.h>
+#include <weir/base/result.h>
+#include <weir/storage/internal/memory_region.h>
+
+namespace weir::storage::internal {
+
+struct PoolOptions {
+  int regions = 0;
+  Offset region_bytes = 0;
+};
+
+/// \threadsafety One thread at a time; its own thread is its own affair.
+class Pool {
+ public:
+  explicit Pool(PoolOptions options) : options_(options) {}
+  ~Pool();  ///< Waits for what is under way.
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  [[nodiscard]] bool is_on() const noexcept { return options_.regions > 0; }
+  [[nodiscard]] Offset region_bytes() const noexcept { return options_.region_bytes; }
+
+  /// Starts the thread, once: a store of small subfiles needs none.
+  void start();
+
+  /// A region of region_bytes(), every page there and zero; null if none is ready.
+  std::unique_ptr<Region> take();
+
+  /// Holds no more than this from now on: gives back what is too much.
+  void keep_at_most(Offset bytes);
+
+  /// Faults in [from, to) of this region's file some time soon.  forget() it before the file is cut or closed.
+  void fault_in_soon(int descriptor, Offset from, Offset to);
+  void forget(int descriptor);
+
+  /// Until the thread has nothing to do.
+  void wait_until_idle();
+
+ private:
+  struct Job {
+    int descriptor;
+    Offset from;
+    Offset to;
+  };
+  void run();
+  [[nodiscard]] bool wants_region() const;  // with the lock
+  void make_region(std::unique_lock<std::mutex>& lock);
+  void run_job(std::unique_lock<std::mutex>& lock);
+
+  const PoolOptions options_;
+  std::mutex mutex_;
+  std::condition_variable work_;  // for the thread: something to do
+  std::condition_variable done_;  // for others: a job or region is finished
+  bool stopping_ = false;
+  bool broken_ = false;  // a region could not be made: no more of them
+  bool making_ = false;
+  int running_ = -1;  // descriptor of the job under way
+  Offset limit_bytes_ = 0;
+  std::deque<Job> jobs_;
+  std::vector<std::unique_ptr<Region>> ready_;
+  std::thread thread_;
+};
+
+}  // namespace weir::storage::internal

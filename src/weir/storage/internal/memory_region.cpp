@@ -1,0 +1,235 @@
+#include <weir/storage/internal/memory_region.h>
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <weir/base/text.h>
+
+// Newer than the headers of some systems; older kernels answer EINVAL.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace weir::storage::internal {
+namespace {
+
+constexpr Offset kPagesPerChunk = kChunkBytes / kPageBytes;
+constexpr Offset kWordsPerChunk = kPagesPerChunk / 64;
+constexpr Offset kHugePagesFrom = Offset{8} << 20;
+
+/// Descriptors of all regions of this process: a quarter of those allowed is left for files and connections.
+std::atomic<Offset> open_descriptors{0};
+
+Offset most_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 512;
+  const auto most = static_cast<Offset>(std::min<rlim_t>(limit.rlim_cur, rlim_t{1} << 40));
+  return most - most / 4;
+}
+
+Status system_error(const char* call, Offset bytes) {
+  return {ErrorCode::kIoError, concat("memory of a subfile: ", call, " of ", bytes, " bytes: ", std::strerror(errno))};
+}
+
+int retry_fallocate(int descriptor, int mode, Offset from, Offset to) {
+  int failed = 0;
+  do {
+    failed = fallocate(descriptor, mode, kDataStart + from, to - from);
+  } while (failed != 0 && errno == EINTR);
+  return failed;
+}
+
+void close_counted(int descriptor) {
+  close(descriptor);
+  --open_descriptors;
+}
+
+/// An anonymous file that cannot shrink, nor be sealed further by those it is shared with; -1 if none can be had.
+int make_descriptor() {
+  if (++open_descriptors > most_descriptors()) return --open_descriptors, -1;
+  const int descriptor = memfd_create("weir-subfile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return --open_descriptors, -1;
+  // Only the owner can open it anew through /proc, e.g. for writing what was handed over for reading.
+  if (fchmod(descriptor, 0600) != 0 || fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    return close_counted(descriptor), -1;
+  }
+  return descriptor;
+}
+
+/// A peer may have made the file longer than it should be: then that is how long it is.
+Status lengthen(int descriptor, Offset bytes) {
+  struct stat now {};
+  if (fstat(descriptor, &now) == 0 && now.st_size >= bytes) return Status::ok();
+  return ftruncate(descriptor, bytes) == 0 ? Status::ok() : system_error("ftruncate", bytes);
+}
+
+std::uint64_t bits(Offset from, Offset to) {
+  const std::uint64_t below_to = to == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << to) - 1;
+  return below_to & ~((std::uint64_t{1} << from) - 1);
+}
+
+/// Calls visit(word, mask) for the words that hold [first, end).
+template <typename Visit>
+void for_words(Offset first, Offset end, Visit visit) {
+  for (Offset word = first / 64; word * 64 < end; ++word) {
+    visit(static_cast<std::size_t>(word),
+          bits(std::max<Offset>(first - word * 64, 0), std::min<Offset>(end - word * 64, 64)));
+  }
+}
+
+void set_bit(std::atomic<std::uint64_t>* all, Offset at) {
+  all[at / 64].fetch_or(std::uint64_t{1} << (at % 64), std::memory_order_release);
+}
+
+void clear_bits(std::atomic<std::uint64_t>* all, Offset first, Offset end) {
+  for_words(first, end, [&](std::size_t word, std::uint64_t mask) {
+    // Reading a page of Control that does not exist makes it: look before writing.
+    if ((all[word].load(std::memory_order_relaxed) & mask) != 0) all[word].fetch_and(~mask, std::memory_order_release);
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Region>> Region::make(Offset bytes) {
+  std::unique_ptr<Region> region{new Region};
+  region->descriptor_ = make_descriptor();
+  WEIR_RETURN_IF_ERROR(region->map_new(ceil_div(bytes, kChunkBytes) * kChunkBytes));
+  region->control().state.store(Control::kServing, std::memory_order_release);
+  return region;
+}
+
+Region::~Region() {
+  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(kDataStart + mapped_));
+  if (descriptor_ >= 0) close_counted(descriptor_);
+}
+
+Status Region::map_new(Offset bytes) {
+  const Offset total = kDataStart + bytes;
+  if (descriptor_ >= 0) WEIR_RETURN_IF_ERROR(lengthen(descriptor_, total));
+  const int flags = descriptor_ >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+  void* base =
+      mmap(nullptr, static_cast<std::size_t>(total), PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, descriptor_, 0);
+  if (base == MAP_FAILED) return system_error("mmap", total);
+  base_ = static_cast<std::byte*>(base);
+  mapped_ = bytes;
+  control().mapped_bytes.store(bytes, std::memory_order_release);
+  return Status::ok();
+}
+
+Status Region::grow(Offset bytes) {
+  if (bytes <= mapped_) return Status::ok();
+  const Offset wanted = std::min(std::max(ceil_div(bytes, kChunkBytes) * kChunkBytes, 2 * mapped_), kMappableBytes);
+  const Offset total = kDataStart + wanted;
+  if (descriptor_ >= 0) WEIR_RETURN_IF_ERROR(lengthen(descriptor_, total));
+  void* base =
+      mremap(base_, static_cast<std::size_t>(kDataStart + mapped_), static_cast<std::size_t>(total), MREMAP_MAYMOVE);
+  if (base == MAP_FAILED) return system_error("mremap", total);
+  base_ = static_cast<std::byte*>(base);
+  mapped_ = wanted;
+  // Advice only: many systems do not give huge pages to shared memory.
+  if (wanted >= kHugePagesFrom) madvise(base_, static_cast<std::size_t>(total), MADV_HUGEPAGE);
+  control().mapped_bytes.store(wanted, std::memory_order_release);
+  return Status::ok();
+}
+
+Offset Region::count_taken(Offset first_page, Offset end_page) const noexcept {
+  Offset taken = 0;
+  end_page = std::min(end_page, static_cast<Offset>(pages_.size()) * 64);
+  for_words(first_page, end_page,
+            [&](std::size_t word, std::uint64_t mask) { taken += std::popcount(pages_[word] & mask); });
+  return taken;
+}
+
+Offset Region::missing_bytes(Offset from, Offset to) const noexcept {
+  const Offset first = from / kPageBytes;
+  const Offset end = ceil_div(to, kPageBytes);
+  return from < to ? (end - first - count_taken(first, end)) * kPageBytes : 0;
+}
+
+bool Region::is_chunk_taken(Offset chunk) const noexcept {
+  return count_taken(chunk * kPagesPerChunk, (chunk + 1) * kPagesPerChunk) == kPagesPerChunk;
+}
+
+void Region::take(Offset from, Offset to) {
+  const Offset missing = missing_bytes(from, to);
+  if (missing == 0) return;
+  const Offset end_chunk = ceil_div(to, kChunkBytes);
+  const auto words = static_cast<std::size_t>(end_chunk * kWordsPerChunk);
+  if (pages_.size() < words) pages_.resize(words);
+  for_words(from / kPageBytes, ceil_div(to, kPageBytes),
+            [&](std::size_t word, std::uint64_t mask) { pages_[word] |= mask; });
+  taken_pages_ += missing / kPageBytes;
+  for (Offset chunk = from / kChunkBytes; chunk < end_chunk; ++chunk) {
+    set_bit(control().touched, chunk);
+    if (is_chunk_taken(chunk)) set_bit(control().full, chunk);
+  }
+}
+
+Status Region::allocate(Offset from, Offset to) {
+  if (descriptor_ < 0 || from >= to) return Status::ok();  // private memory: counted is all it can be
+  if (retry_fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, from, to) == 0) return Status::ok();
+  if (errno == ENOSPC || errno == ENOMEM) {
+    return {ErrorCode::kNoSpace, concat("memory of a subfile: the system has no ", to - from,
+                                        " bytes left: free memory, or start the servers with less capacity")};
+  }
+  return system_error("fallocate", to - from);
+}
+
+Status Region::populate() {
+  madvise(base_, static_cast<std::size_t>(kDataStart + mapped_), MADV_HUGEPAGE);
+  WEIR_RETURN_IF_ERROR(allocate(0, mapped_));
+  // Without the advice (kernels before 5.14) pages exist, but are cleared when first touched.
+  madvise(data(), static_cast<std::size_t>(mapped_), MADV_POPULATE_WRITE);
+  return Status::ok();
+}
+
+Status Region::zero_and_free(Offset from, Offset to) {
+  if (descriptor_ >= 0) {
+    if (retry_fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, to) == 0) return Status::ok();
+    return system_error("fallocate(FALLOC_FL_PUNCH_HOLE)", to - from);
+  }
+  if (madvise(data() + from, static_cast<std::size_t>(to - from), MADV_DONTNEED) == 0) return Status::ok();
+  return system_error("madvise(MADV_DONTNEED)", to - from);
+}
+
+Result<Offset> Region::cut(Offset length) {
+  if (length >= mapped_) return Offset{0};
+  const Offset first = ceil_div(length, kPageBytes);
+  const Offset known = static_cast<Offset>(pages_.size()) * 64;
+  if (is_taken(length / kPageBytes)) {
+    std::memset(data() + length, 0, static_cast<std::size_t>(first * kPageBytes - length));
+  }
+  if (first >= known) return Offset{0};
+  clear_bits(control().full, first / kPagesPerChunk, known / kPagesPerChunk);
+  // All that is mapped, not just what is known: a peer may have touched what it should not.
+  WEIR_RETURN_IF_ERROR(zero_and_free(first * kPageBytes, mapped_));
+  clear_bits(control().touched, ceil_div(first, kPagesPerChunk), known / kPagesPerChunk);
+  const Offset freed = count_taken(first, known);
+  for_words(first, known, [&](std::size_t word, std::uint64_t mask) { pages_[word] &= ~mask; });
+  taken_pages_ -= freed;
+  return freed * kPageBytes;
+}
+
+Status fault_in(int descriptor, Offset from, Offset to) {
+  const auto bytes = static_cast<std::size_t>(to - from);
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, kDataStart + from);
+  if (memory == MAP_FAILED) return system_error("mmap", to - from);
+  const bool failed = madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL;
+  const Status status = failed ? system_error("madvise(MADV_POPULATE_WRITE)", to - from) : Status::ok();
+  munmap(memory, bytes);
+  return status;
+}
+
+}  // namespace weir::storage::internal

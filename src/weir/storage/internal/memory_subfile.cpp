@@ -1,0 +1,277 @@
+#include <weir/storage/internal/memory_subfile.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace weir::storage::internal {
+namespace {
+
+constexpr Offset kMostHeapBytes = Offset{64} << 10;
+constexpr Offset kBlockBytes = Offset{64} << 10;
+/// Subfiles that take at least this much at once begin in a region of the pool; those longer take room ahead.
+constexpr Offset kLargeBytes = Offset{4} << 20;
+constexpr Offset kMostAheadBytes = Offset{16} << 20;
+
+Offset size_of(std::span<const std::byte> memory) { return static_cast<Offset>(memory.size()); }
+
+std::size_t to_size(Offset bytes) { return static_cast<std::size_t>(bytes); }
+
+Offset heap_room(const std::vector<std::byte>& heap) { return static_cast<Offset>(heap.capacity()); }
+
+/// A number that a peer wrote: counts only if it can be true.
+Offset believable(const std::atomic<Offset>& value, Offset most) {
+  const Offset seen = value.load(std::memory_order_acquire);
+  return 0 <= seen && seen <= most ? seen : 0;
+}
+
+}  // namespace
+
+MemorySubfile::~MemorySubfile() {
+  source_->room.give_back(info().stored_bytes);
+  if (!region_) return;
+  region_->control().state.store(Control::kGone, std::memory_order_release);
+  source_->pool.forget(region_->descriptor());
+}
+
+std::byte* MemorySubfile::near_data() const noexcept {
+  return region_ ? region_->data() : const_cast<std::byte*>(heap_.data());
+}
+
+void MemorySubfile::read(Offset offset, std::span<std::byte> memory) const {
+  const Offset near = std::clamp<Offset>(kMappableBytes - offset, 0, size_of(memory));
+  read_near(offset, memory.first(to_size(near)));
+  read_far(offset + near, memory.subspan(to_size(near)));
+}
+
+void MemorySubfile::read_near(Offset offset, std::span<std::byte> memory) const {
+  Offset copied = 0;
+  const auto fill = [&](Offset bytes, bool from_memory) {
+    std::byte* target = memory.data() + copied;
+    if (from_memory) {
+      std::memcpy(target, near_data() + offset + copied, to_size(bytes));
+    } else {
+      std::memset(target, 0, to_size(bytes));
+    }
+    copied += bytes;
+  };
+  const Offset size = size_of(memory);
+  if (!region_) {
+    if (const Offset held = std::clamp<Offset>(static_cast<Offset>(heap_.size()) - offset, 0, size); held > 0)
+      fill(held, true);
+    if (copied < size) fill(size - copied, false);
+    return;
+  }
+  // Holes are not touched: that would take room.
+  while (copied < size) {
+    Offset page = (offset + copied) / kPageBytes;
+    const bool taken = region_->is_taken(page);
+    while (page * kPageBytes < offset + size && region_->is_taken(page) == taken) ++page;
+    fill(std::min(page * kPageBytes - offset, size) - copied, taken);
+  }
+}
+
+void MemorySubfile::read_far(Offset offset, std::span<std::byte> memory) const {
+  while (!memory.empty()) {
+    const Offset within = offset % kBlockBytes;
+    const Offset bytes = std::min(kBlockBytes - within, size_of(memory));
+    const auto found = far_ ? far_->find(offset / kBlockBytes) : std::map<Offset, Block>::iterator{};
+    if (far_ && found != far_->end()) {
+      std::memcpy(memory.data(), found->second.get() + within, to_size(bytes));
+    } else {
+      std::memset(memory.data(), 0, to_size(bytes));
+    }
+    offset += bytes;
+    memory = memory.subspan(to_size(bytes));
+  }
+}
+
+Status MemorySubfile::write(Offset offset, std::span<const std::byte> memory) {
+  if (memory.empty()) return Status::ok();
+  const Offset near = std::clamp<Offset>(kMappableBytes - offset, 0, size_of(memory));
+  if (near > 0) {
+    WEIR_RETURN_IF_ERROR(take_near(offset, offset + near, Taking::kCounted));
+    std::memcpy(near_data() + offset, memory.data(), to_size(near));
+  }
+  WEIR_RETURN_IF_ERROR(write_far(offset + near, memory.subspan(to_size(near))));
+  note_written(offset + size_of(memory), 0);
+  return Status::ok();
+}
+
+Status MemorySubfile::write_far(Offset offset, std::span<const std::byte> memory) {
+  WEIR_RETURN_IF_ERROR(take_far(offset, offset + size_of(memory)));
+  while (!memory.empty()) {
+    const Offset within = offset % kBlockBytes;
+    const Offset bytes = std::min(kBlockBytes - within, size_of(memory));
+    std::memcpy(far_->find(offset / kBlockBytes)->second.get() + within, memory.data(), to_size(bytes));
+    offset += bytes;
+    memory = memory.subspan(to_size(bytes));
+  }
+  return Status::ok();
+}
+
+void MemorySubfile::note_written(Offset to, Offset file_end) {
+  length_ = std::max(length_, to);
+  file_end_ = std::max(file_end_, file_end);
+  if (!region_) return;
+  raise(region_->control().length, length_);
+  raise(region_->control().file_end, file_end_);
+}
+
+SubfileInfo MemorySubfile::info() const {
+  SubfileInfo info{.length = length_, .file_end = file_end_, .stored_bytes = heap_room(heap_)};
+  if (region_) {
+    info.length = std::max(info.length, believable(region_->control().length, region_->mapped_bytes()));
+    info.file_end = std::max(info.file_end, believable(region_->control().file_end, kMaxBytes));
+    info.stored_bytes = region_->taken_bytes() + kControlRoom;
+  }
+  if (far_) info.stored_bytes += static_cast<Offset>(far_->size()) * kBlockBytes;
+  return info;
+}
+
+Status MemorySubfile::reserve(Offset from, Offset to) {
+  const Offset near = std::min(to, kMappableBytes);
+  if (from < near) {
+    WEIR_RETURN_IF_ERROR(take_near(from, near, Taking::kAllocated));
+  }
+  return take_far(std::max(from, kMappableBytes), to);
+}
+
+Status MemorySubfile::take_near(Offset from, Offset to, Taking taking) {
+  if (!region_ && to <= kMostHeapBytes) return take_heap(to);
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(to));
+  return take_region(from, to, taking);
+}
+
+Status MemorySubfile::take_heap(Offset to) {
+  const Offset now = heap_room(heap_);
+  if (to > now) {
+    // Exact at first, since most subfiles are written once; doubled when they grow.
+    const Offset wanted = std::min(std::max(to, 2 * now), kMostHeapBytes);
+    WEIR_RETURN_IF_ERROR(source_->room.take(wanted - now));
+    heap_.reserve(to_size(wanted));
+    note_room();
+  }
+  if (to > static_cast<Offset>(heap_.size())) heap_.resize(to_size(to));
+  return Status::ok();
+}
+
+Status MemorySubfile::take_region(Offset from, Offset to, Taking taking) {
+  const Offset missing = region_->missing_bytes(from, to);
+  if (missing == 0) return Status::ok();
+  WEIR_RETURN_IF_ERROR(source_->room.take(missing));
+  Status status = region_->grow(to);
+  if (status.is_ok() && taking == Taking::kAllocated) status = region_->allocate(from, to);
+  if (!status.is_ok()) return source_->room.give_back(missing), status;
+  region_->take(from, to);
+  take_ahead(from, to);
+  note_room();
+  return Status::ok();
+}
+
+Status MemorySubfile::take_far(Offset from, Offset to) {
+  if (from >= to) return Status::ok();
+  const Offset first = from / kBlockBytes;
+  const Offset end = ceil_div(to, kBlockBytes);
+  const auto held = far_ ? std::distance(far_->lower_bound(first), far_->lower_bound(end)) : 0;
+  WEIR_RETURN_IF_ERROR(source_->room.take((end - first - held) * kBlockBytes));
+  if (!far_) far_ = std::make_unique<std::map<Offset, Block>>();
+  for (Offset block = first; block < end; ++block) {
+    if (Block& memory = (*far_)[block]; !memory) memory = std::make_unique<std::byte[]>(to_size(kBlockBytes));
+  }
+  note_room();
+  return Status::ok();
+}
+
+Status MemorySubfile::move_to_region(Offset bytes) {
+  Room& room = source_->room;
+  source_->pool.start();
+  std::unique_ptr<Region> region;
+  if (bytes >= kLargeBytes && room.free_bytes() / 4 > source_->pool.region_bytes()) region = source_->pool.take();
+  const bool is_pooled = region != nullptr;
+  if (!is_pooled) {
+    WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes)));
+  }
+  const Offset held = static_cast<Offset>(heap_.size());
+  const Offset taken = is_pooled ? region->mapped_bytes() : held;
+  WEIR_RETURN_IF_ERROR(room.take(kControlRoom + region->missing_bytes(0, taken)));
+  region->take(0, taken);
+  if (held > 0) std::memcpy(region->data(), heap_.data(), to_size(held));
+  room.give_back(heap_room(heap_));
+  heap_ = {};
+  region_ = std::move(region);
+  note_written(length_, file_end_);
+  return Status::ok();
+}
+
+/// A subfile that grows at its end will go on: the next part is taken now and faulted in meanwhile.  No more than a quarter of
+/// what it has, and only while the store is less than half full, so that it costs nobody else room.
+void MemorySubfile::take_ahead(Offset from, Offset to) {
+  Room& room = source_->room;
+  const Offset start = ceil_div(to, kChunkBytes) * kChunkBytes;
+  const Offset bytes = std::min(start / 4 / kChunkBytes * kChunkBytes, kMostAheadBytes);
+  const bool grows = from == 0 || region_->is_taken((from - 1) / kPageBytes);
+  if (!source_->pool.is_on() || !grows || to < kLargeBytes || region_->descriptor() < 0) return;
+  if (start + bytes > region_->mapped_bytes() || room.used_bytes() + bytes > room.capacity_bytes() / 2) return;
+  const Offset missing = region_->missing_bytes(to, start + bytes);
+  if (missing < bytes || !room.take(missing).is_ok()) return;
+  region_->take(to, start + bytes);
+  source_->pool.fault_in_soon(region_->descriptor(), start, start + bytes);
+}
+
+void MemorySubfile::note_room() { source_->pool.keep_at_most(source_->room.free_bytes() / 4); }
+
+Status MemorySubfile::truncate(Offset length, Offset file_end) {
+  WEIR_RETURN_IF_ERROR(cut_near(length));
+  cut_far(length);
+  note_room();
+  length_ = length;
+  file_end_ = file_end;
+  if (!region_) return Status::ok();
+  region_->control().length.store(length, std::memory_order_release);
+  region_->control().file_end.store(file_end, std::memory_order_release);
+  return Status::ok();
+}
+
+Status MemorySubfile::cut_near(Offset length) {
+  if (!region_) {
+    if (length >= static_cast<Offset>(heap_.size())) return Status::ok();
+    const Offset before = heap_room(heap_);
+    heap_.resize(to_size(length));
+    heap_.shrink_to_fit();
+    source_->room.give_back(before - heap_room(heap_));
+    return Status::ok();
+  }
+  source_->pool.forget(region_->descriptor());
+  WEIR_TRY(const Offset freed, region_->cut(length));
+  source_->room.give_back(freed);
+  return Status::ok();
+}
+
+void MemorySubfile::cut_far(Offset length) {
+  if (!far_) return;
+  const auto first = far_->lower_bound(ceil_div(length, kBlockBytes));
+  source_->room.give_back(std::distance(first, far_->end()) * kBlockBytes);
+  far_->erase(first, far_->end());
+  const Offset within = length % kBlockBytes;
+  if (const auto last = far_->find(length / kBlockBytes); last != far_->end()) {
+    std::memset(last->second.get() + within, 0, to_size(kBlockBytes - within));
+  }
+}
+
+std::optional<std::span<std::byte>> MemorySubfile::map(Offset from, Offset to, bool for_writing) {
+  if (to > kMappableBytes) return std::nullopt;
+  if (for_writing) {
+    if (!take_near(from, to, Taking::kCounted).is_ok()) return std::nullopt;  // write() may need less, and tells if not
+  } else if (region_ ? region_->missing_bytes(from, to) > 0 : to > static_cast<Offset>(heap_.size())) {
+    return std::nullopt;
+  }
+  return std::span{near_data() + from, to_size(to - from)};
+}
+
+Result<Region*> MemorySubfile::shared_region() {
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(static_cast<Offset>(heap_.size())));
+  return region_->descriptor() < 0 ? nullptr : region_.get();
+}
+
+}  // namespace weir::storage::internal

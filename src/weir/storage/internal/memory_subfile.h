@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <weir/storage/internal/memory_pool.h>
+#include <weir/storage/internal/memory_region.h>
+#include <weir/storage/internal/memory_room.h>
+#include <weir/storage/store.h>
+
+namespace weir::storage::internal {
+
+/// What all subfiles of a memory store draw on.
+struct MemorySource {
+  Room room;
+  Pool pool;
+};
+
+/// The bytes of one subfile: in `heap_` or `region_` (one of them), and what lies beyond kMappableBytes in `far_`.
+/// Bytes that were never written, or cut off, are zero everywhere.  \pre of all: 0 <= offsets <= kMaxBytes, from <= to
+class MemorySubfile {
+ public:
+  explicit MemorySubfile(MemorySource& source) : source_(&source) {}
+  ~MemorySubfile();  ///< Gives all room back and tells peers that the subfile is gone.
+  MemorySubfile(const MemorySubfile&) = delete;
+  MemorySubfile& operator=(const MemorySubfile&) = delete;
+
+  void read(Offset offset, std::span<std::byte> memory) const;
+  Status write(Offset offset, std::span<const std::byte> memory);
+  void note_written(Offset to, Offset file_end);
+  Status truncate(Offset length, Offset file_end);
+  Status reserve(Offset from, Offset to);
+  [[nodiscard]] SubfileInfo info() const;
+
+  /// Nothing if the bytes do not lie in one piece, or (for reading) are partly holes, or (for writing) there is no room for all.
+  std::optional<std::span<std::byte>> map(Offset from, Offset to, bool for_writing);
+
+  /// The region, made if need be; null if it cannot be shared.
+  Result<Region*> shared_region();
+
+ private:
+  using Block = std::unique_ptr<std::byte[]>;
+  /// Pages that are written at once come to exist by that; others have to be made.
+  enum class Taking { kCounted, kAllocated };
+
+  void read_near(Offset offset, std::span<std::byte> memory) const;
+  void read_far(Offset offset, std::span<std::byte> memory) const;
+  Status write_far(Offset offset, std::span<const std::byte> memory);
+  /// Takes room for [from, to) below kMappableBytes: afterwards it can be written by memcpy.
+  Status take_near(Offset from, Offset to, Taking taking);
+  Status take_heap(Offset to);
+  Status take_region(Offset from, Offset to, Taking taking);
+  Status take_far(Offset from, Offset to);
+  Status move_to_region(Offset bytes);
+  void take_ahead(Offset from, Offset to);
+  void note_room();
+  Status cut_near(Offset length);
+  void cut_far(Offset length);
+  [[nodiscard]] std::byte* near_data() const noexcept;
+
+  MemorySource* source_;
+  std::vector<std::byte> heap_;
+  std::unique_ptr<Region> region_;
+  std::unique_ptr<std::map<Offset, Block>> far_;  // by number of block, from 0; few subfiles have any
+  Offset length_ = 0;
+  Offset file_end_ = 0;
+};
+
+}  // namespace weir::storage::internal

@@ -1,0 +1,30 @@
+#pragma once
+
+// Subfiles in memory, which clients on the same host can map.
+//
+//   up to 64 KiB         ordinary heap memory: no descriptor, no page of its own
+//   larger, or shared    an anonymous file of its own, as shared_memory.h describes
+//   beyond 64 GiB        blocks of heap memory: reached by read() and write() only
+//
+// Room is counted in what is really taken (pages, blocks), so holes are free.  Memory that was never used is slow to touch for the first time,
+// so a thread of the store faults some in ahead: a few anonymous files for subfiles that begin large, and the next part of
+// those that grow.
+
+#include <memory>
+
+#include <weir/base/checked.h>
+#include <weir/base/result.h>
+#include <weir/storage/store.h>
+
+namespace weir::storage {
+
+struct MemoryStoreOptions {
+  Offset capacity_bytes = 0;  ///< 0: half of the machine's memory.
+  int pool_regions = 8;       ///< Anonymous files kept ready; 0: nothing is faulted in ahead, no thread.
+  Offset pool_region_bytes = Offset{8} << 20;  ///< Of each.  Together never more than a quarter of the room left.
+};
+
+/// \error kInvalidArgument if an option is negative or a region larger than can be mapped
+Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& options);
+
+}  // namespace weir::storage

@@ -1,0 +1,376 @@
+#include <weir/storage/memory_store.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weir/base/testing.h>
+#include <weir/storage/internal/memory_subfile.h>
+#include <weir/storage/internal/store_conformance.h>
+#include <weir/storage/shared_memory.h>
+
+namespace weir::storage::internal {
+namespace {
+
+using ::testing::Each;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::weir::testing::IsOk;
+using ::weir::testing::IsOkAndHolds;
+using ::weir::testing::StatusIs;
+
+constexpr Offset kKiB = 1024;
+constexpr Offset kMiB = 1024 * kKiB;
+constexpr SubfileId kId{1, 0};
+
+class MemoryHome final : public StoreHome {
+ public:
+  explicit MemoryHome(int pool_regions) : pool_regions_(pool_regions) {}
+  Result<std::unique_ptr<Store>> open(Offset capacity_bytes) override {
+    return make_memory_store({.capacity_bytes = capacity_bytes, .pool_regions = pool_regions_});
+  }
+
+ private:
+  int pool_regions_;
+};
+
+StoreCase memory_case(const char* name, int pool_regions) {
+  return {.name = name,
+          .make_home = [pool_regions] { return std::make_unique<MemoryHome>(pool_regions); },
+          .many_subfiles = 200000};
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, StoreConformance, ::testing::Values(memory_case("pooled", 2), memory_case("plain", 0)),
+                         StoreCaseName{});
+
+std::vector<std::byte> bytes_of(Offset count, int value) {
+  return std::vector<std::byte>(static_cast<std::size_t>(count), static_cast<std::byte>(value));
+}
+
+Offset open_descriptors() {
+  DIR* directory = opendir("/proc/self/fd");
+  Offset count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+/// Room that the system really has taken for an anonymous file.
+Offset real_bytes(int descriptor) {
+  struct stat now {};
+  EXPECT_EQ(fstat(descriptor, &now), 0);
+  return Offset{now.st_blocks} * 512;
+}
+
+/// Exactly what the system has taken, but that not every page of Control need exist.
+MATCHER_P(IsRoomOf, descriptor, "") {
+  const Offset real = real_bytes(descriptor);
+  *result_listener << "really " << real;
+  return real <= arg && arg - real < kControlRoom;
+}
+
+/// What a client does with shared memory.
+class Peer {
+ public:
+  explicit Peer(const SharedMemory& memory, int protection = PROT_READ | PROT_WRITE)
+      : descriptor_(dup(memory.descriptor)), bytes_(static_cast<std::size_t>(kDataStart + memory.mapped_bytes)) {
+    base_ = mmap(nullptr, bytes_, protection, MAP_SHARED, descriptor_, 0);
+  }
+  ~Peer() {
+    if (is_mapped()) munmap(base_, bytes_);
+    close(descriptor_);
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  [[nodiscard]] bool is_mapped() const { return base_ != MAP_FAILED; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] Control& control() const { return *static_cast<Control*>(base_); }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(base_) + kDataStart; }
+
+ private:
+  int descriptor_;
+  std::size_t bytes_;
+  void* base_;
+};
+
+class MemoryStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { make({.capacity_bytes = 64 * kMiB, .pool_regions = 0}); }
+  void make(const MemoryStoreOptions& options) {
+    auto made = make_memory_store(options);
+    ASSERT_THAT(made.status(), IsOk());
+    store_ = std::move(*made);
+  }
+  Status write(Offset offset, Offset count, int value, SubfileId id = kId) {
+    const std::vector<std::byte> bytes = bytes_of(count, value);
+    const std::array pieces{WritePiece{offset, bytes}};
+    return store_->write(id, pieces, 0);
+  }
+  std::vector<std::byte> read(Offset offset, Offset count, SubfileId id = kId) {
+    std::vector<std::byte> bytes = bytes_of(count, 0xAA);
+    const std::array pieces{ReadPiece{offset, bytes}};
+    EXPECT_THAT(store_->read(id, pieces), IsOk());
+    return bytes;
+  }
+  SharedMemory share(SubfileId id = kId, bool for_writing = true) {
+    const auto shared = store_->share(id, for_writing);
+    EXPECT_THAT(shared.status(), IsOk());
+    EXPECT_TRUE(shared.is_ok() && *shared);
+    return **shared;
+  }
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(MemoryStoreTest, SmallSubfilesTakeNoDescriptorAndLittleRoom) {
+  const Offset before = open_descriptors();
+  for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_THAT(write(0, 100, 1, {i, 0}), IsOk());
+  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(store_->usage()->used_bytes, 100 * 1000);
+  ASSERT_THAT(write(0, 64 * kKiB, 1), IsOk());
+  EXPECT_EQ(open_descriptors(), before);
+  ASSERT_THAT(write(64 * kKiB, 1, 1), IsOk());
+  EXPECT_EQ(open_descriptors(), before + 1);
+  ASSERT_THAT(store_->remove(kId), IsOk());
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(MemoryStoreTest, APeerSeesWhatWasWrittenAndTheStoreWhatAPeerWrites) {
+  ASSERT_THAT(write(10, 1000, 7), IsOk());  // moves out of the heap when shared
+  ASSERT_THAT(store_->reserve(kId, 0, 2 * kMiB), IsOk());
+  const Peer peer{share()};
+  ASSERT_TRUE(peer.is_mapped());
+  EXPECT_EQ(peer.control().state, Control::kServing);
+  EXPECT_GE(peer.control().mapped_bytes, 2 * kMiB);
+  EXPECT_EQ(peer.control().length, 1010);
+  EXPECT_EQ(peer.data()[10], std::byte{7});
+  EXPECT_TRUE(test_bit(peer.control().full, 1));
+  EXPECT_TRUE(test_bit(peer.control().touched, 1));  // full: may be read as well
+  EXPECT_FALSE(test_bit(peer.control().full, 2));
+
+  peer.data()[2 * kMiB - 1] = std::byte{9};
+  raise(peer.control().length, 2 * kMiB);
+  raise(peer.control().file_end, 123456);
+  EXPECT_EQ(store_->info(kId)->length, 2 * kMiB);
+  EXPECT_EQ(store_->info(kId)->file_end, 123456);
+  EXPECT_EQ(read(2 * kMiB - 1, 1)[0], std::byte{9});
+}
+
+TEST_F(MemoryStoreTest, SharedMemoryGrowsUnderItsPeers) {
+  const Peer before{share()};
+  ASSERT_THAT(write(5 * kMiB, 100, 3), IsOk());
+  EXPECT_GT(before.control().mapped_bytes, 5 * kMiB);  // tells the peer to map anew
+  const Peer after{{before.descriptor(), before.control().mapped_bytes}};
+  EXPECT_EQ(after.data()[5 * kMiB + 99], std::byte{3});
+  EXPECT_TRUE(test_bit(after.control().touched, 5));
+  EXPECT_FALSE(test_bit(after.control().full, 5));
+  EXPECT_FALSE(test_bit(after.control().touched, 4));
+}
+
+TEST_F(MemoryStoreTest, TruncateTakesPagesAndBitsAway) {
+  ASSERT_THAT(write(0, 4 * kMiB, 3), IsOk());
+  const Peer peer{share()};
+  const Offset before = real_bytes(peer.descriptor());
+  ASSERT_THAT(store_->truncate(kId, kMiB + 10, 5), IsOk());
+  EXPECT_LE(real_bytes(peer.descriptor()), before - 3 * kMiB + kPageBytes);
+  EXPECT_TRUE(test_bit(peer.control().full, 0));
+  EXPECT_TRUE(test_bit(peer.control().touched, 1));
+  for (const Offset chunk : {1, 2, 3}) EXPECT_FALSE(test_bit(peer.control().full, chunk)) << chunk;
+  for (const Offset chunk : {2, 3}) EXPECT_FALSE(test_bit(peer.control().touched, chunk)) << chunk;
+  EXPECT_EQ(peer.control().length, kMiB + 10);
+  EXPECT_EQ(peer.control().file_end, 5);
+  EXPECT_EQ(peer.data()[kMiB + 9], std::byte{3});
+  EXPECT_EQ(peer.data()[kMiB + 10], std::byte{0});
+}
+
+TEST_F(MemoryStoreTest, APeerCannotShrinkOrSealTheMemory) {
+  const Peer peer{share()};
+  EXPECT_NE(ftruncate(peer.descriptor(), 10), 0);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_NE(fcntl(peer.descriptor(), F_ADD_SEALS, F_SEAL_GROW), 0);
+  // Nor stop it from growing by making it longer than it should be.
+  ASSERT_EQ(ftruncate(peer.descriptor(), 100 * kMiB), 0);
+  EXPECT_THAT(write(3 * kMiB, 100, 3), IsOk());
+  EXPECT_THAT(read(3 * kMiB, 100), Each(std::byte{3}));
+}
+
+TEST_F(MemoryStoreTest, AReaderCannotWrite) {
+  ASSERT_THAT(write(0, 100, 3), IsOk());
+  const SharedMemory memory = share(kId, false);
+  EXPECT_FALSE(Peer(memory).is_mapped());
+  const Peer reader{memory, PROT_READ};
+  ASSERT_TRUE(reader.is_mapped());
+  EXPECT_EQ(reader.data()[99], std::byte{3});
+}
+
+TEST_F(MemoryStoreTest, NonsenseFromAPeerHurtsNobodyElse) {
+  ASSERT_THAT(write(0, 3 * kMiB, 3), IsOk());
+  ASSERT_THAT(write(0, 200 * kKiB, 4, {2, 0}), IsOk());
+  const Offset used = store_->usage()->used_bytes;
+  const Peer peer{share()};
+  for (const int nonsense : {0xFF, 0x7F, 0x00}) {
+    std::memset(static_cast<void*>(&peer.control()), nonsense, sizeof(Control));
+    const SubfileInfo info = *store_->info(kId);
+    EXPECT_GE(info.length, 3 * kMiB);
+    EXPECT_LE(info.length, 64 * kMiB);
+    EXPECT_GE(info.file_end, 0);
+    EXPECT_LE(info.file_end, kMaxBytes);
+    EXPECT_THAT(read(3 * kMiB - 10, 10), Each(std::byte{3}));
+    EXPECT_THAT(write(0, 3 * kMiB, 3), IsOk());
+    EXPECT_EQ(store_->usage()->used_bytes, used);
+  }
+  ASSERT_THAT(store_->truncate(kId, 0, 0), IsOk());
+  ASSERT_THAT(write(6 * kMiB, 10, 5), IsOk());
+  EXPECT_THAT(read(6 * kMiB, 10), Each(std::byte{5}));
+  EXPECT_EQ(store_->info(kId)->length, 6 * kMiB + 10);
+  EXPECT_THAT(read(0, 200 * kKiB, {2, 0}), Each(std::byte{4}));
+}
+
+TEST_F(MemoryStoreTest, WhoeverStillHasRemovedMemoryIsTold) {
+  ASSERT_THAT(write(0, 100, 3), IsOk());
+  const Peer peer{share()};
+  ASSERT_THAT(store_->remove(kId), IsOk());
+  EXPECT_EQ(peer.control().state, Control::kGone);
+  EXPECT_EQ(peer.data()[50], std::byte{3});  // a read under way is not disturbed
+  const Peer next{share()};
+  EXPECT_EQ(next.control().state, Control::kServing);
+  EXPECT_EQ(next.control().length, 0);
+}
+
+TEST_F(MemoryStoreTest, CountsWhatTheSystemTakes) {
+  std::mt19937_64 random{1};
+  for (int i = 0; i < 100; ++i) ASSERT_THAT(write(static_cast<Offset>(random() % (40 * kMiB)), 5000, 1), IsOk());
+  // Reading holes takes nothing.
+  read(0, 40 * kMiB);
+  EXPECT_THAT(store_->map(kId, 0, 40 * kMiB, false), IsOkAndHolds(Eq(std::nullopt)));
+  const Offset stored = store_->info(kId)->stored_bytes;
+  EXPECT_EQ(stored, store_->usage()->used_bytes);
+  EXPECT_THAT(stored, IsRoomOf(share().descriptor));
+  ASSERT_THAT(store_->truncate(kId, 11 * kMiB, 0), IsOk());
+  EXPECT_LT(store_->info(kId)->stored_bytes, stored / 2);
+  EXPECT_THAT(store_->info(kId)->stored_bytes, IsRoomOf(share().descriptor));
+}
+
+TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(4 * open_descriptors() + 16);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::uint64_t shared = 0;
+  while (shared < few.rlim_cur && store_->share({100 + shared, 0}, true).value().has_value()) ++shared;
+  EXPECT_GT(shared, few.rlim_cur / 2);
+  EXPECT_LT(shared, few.rlim_cur - 2);  // some are left for files and connections
+  EXPECT_THAT(write(kMiB, 3 * kMiB, 6), IsOk());
+  EXPECT_THAT(store_->reserve(kId, 0, 6 * kMiB), IsOk());
+  EXPECT_THAT(store_->truncate(kId, 2 * kMiB, 0), IsOk());
+  EXPECT_THAT(store_->share(kId, true), IsOkAndHolds(Eq(std::nullopt)));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(read(kMiB, kMiB), Each(std::byte{6}));
+  EXPECT_THAT(read(2 * kMiB, 3 * kMiB), Each(std::byte{0}));
+}
+
+TEST_F(MemoryStoreTest, NoSpaceNamesAllThatMatters) {
+  make({.capacity_bytes = kMiB, .pool_regions = 0});
+  ASSERT_THAT(write(0, 1000, 1), IsOk());
+  const Status status = write(0, 2 * kMiB, 1);
+  EXPECT_THAT(status, StatusIs(ErrorCode::kNoSpace, HasSubstr("write of subfile 1.0")));
+  EXPECT_THAT(status.message(), HasSubstr("free of 1048576: remove files"));
+  EXPECT_THAT(read(0, 1000), Each(std::byte{1}));
+  // Where there is no room for all, plans do not get memory.
+  EXPECT_THAT(store_->map(kId, 0, 2 * kMiB, true), IsOkAndHolds(Eq(std::nullopt)));
+}
+
+TEST(MemoryStoreOptionsTest, NonsenseIsRefused) {
+  EXPECT_THAT(make_memory_store({.capacity_bytes = -1}).status(), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(make_memory_store({.pool_regions = -1}).status(), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(make_memory_store({.pool_region_bytes = kMaxBytes}).status(), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_GT((*make_memory_store({}))->usage()->capacity_bytes, 0);
+}
+
+TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
+  Pool pool{{.regions = 3, .region_bytes = 2 * kMiB}};
+  pool.start();
+  EXPECT_EQ(pool.take(), nullptr);  // nothing was allowed yet
+  pool.keep_at_most(5 * kMiB);
+  pool.wait_until_idle();
+  const std::unique_ptr<Region> first = pool.take();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->mapped_bytes(), 2 * kMiB);
+  EXPECT_GE(real_bytes(first->descriptor()), 2 * kMiB);
+  pool.wait_until_idle();  // makes up for it
+  const Offset descriptors = open_descriptors();
+  pool.keep_at_most(kMiB);
+  EXPECT_EQ(open_descriptors(), descriptors - 2);
+  EXPECT_EQ(pool.take(), nullptr);
+}
+
+TEST(MemoryPoolTest, FaultsInWhatIsAskedForUnlessForgotten) {
+  Pool pool{{.regions = 1, .region_bytes = kMiB}};
+  pool.start();
+  const auto region = Region::make(8 * kMiB);
+  ASSERT_THAT(region.status(), IsOk());
+  pool.fault_in_soon((*region)->descriptor(), 2 * kMiB, 7 * kMiB);
+  pool.wait_until_idle();
+  EXPECT_GE(real_bytes((*region)->descriptor()), 5 * kMiB);
+  EXPECT_LE(real_bytes((*region)->descriptor()), 5 * kMiB + kControlRoom);
+  for (int i = 0; i < 50; ++i) {
+    pool.fault_in_soon((*region)->descriptor(), 0, 8 * kMiB);
+    pool.forget((*region)->descriptor());
+    ASSERT_THAT((*region)->cut(0).status(), IsOk());
+    ASSERT_EQ(fallocate((*region)->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kDataStart, 8 * kMiB), 0);
+    // Nothing comes back after that.
+    ASSERT_LE(real_bytes((*region)->descriptor()), kControlRoom);
+  }
+}
+
+TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
+  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 2, .region_bytes = 8 * kMiB}}};
+  MemorySubfile first{source};
+  ASSERT_THAT(first.write(0, bytes_of(100 * kKiB, 1)), IsOk());
+  source.pool.wait_until_idle();
+  MemorySubfile large{source};
+  ASSERT_THAT(large.write(5, bytes_of(5 * kMiB, 2)), IsOk());
+  EXPECT_EQ(large.info().stored_bytes, 8 * kMiB + kControlRoom);
+  EXPECT_EQ(large.info().length, 5 * kMiB + 5);
+
+  for (Offset at = 5 * kMiB; at < 40 * kMiB; at += kMiB) ASSERT_THAT(large.write(at, bytes_of(kMiB, 2)), IsOk());
+  EXPECT_GT(large.info().stored_bytes, 41 * kMiB);
+  EXPECT_LT(large.info().stored_bytes, 56 * kMiB);
+  ASSERT_THAT(large.truncate(40 * kMiB, 0), IsOk());
+  EXPECT_EQ(large.info().stored_bytes, 40 * kMiB + kControlRoom);
+  source.pool.wait_until_idle();
+  EXPECT_THAT(large.info().stored_bytes, IsRoomOf((*large.shared_region())->descriptor()));
+}
+
+TEST(MemoryPoolTest, SubfilesComeAndGoWhileItWorks) {
+  MemorySource source{Room{64 * kMiB}, Pool{{.regions = 3, .region_bytes = 4 * kMiB}}};
+  for (int i = 0; i < 40; ++i) {
+    MemorySubfile subfile{source};
+    const Offset bytes = (1 + i % 9) * kMiB;
+    for (Offset at = 0; at < bytes; at += kMiB) ASSERT_THAT(subfile.write(at, bytes_of(kMiB, i + 1)), IsOk());
+    const Offset kept = i % 3 == 0 ? bytes / 2 : bytes;
+    ASSERT_THAT(subfile.truncate(kept, 0), IsOk());
+    std::vector<std::byte> seen = bytes_of(bytes, 0xAA);
+    subfile.read(0, seen);
+    ASSERT_EQ(std::ranges::count(seen, static_cast<std::byte>(i + 1)), kept);
+  }
+  EXPECT_EQ(source.room.used_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace weir::storage::internal

@@ -1,0 +1,62 @@
+#pragma once
+
+// The memory of a subfile that clients on the same host map: one anonymous file (memfd) that holds just this subfile.
+//
+//   page 0                 Control, written by both sides with atomic operations only
+//   kDataStart + x         byte x of the subfile
+//
+// The file only grows (it is sealed against shrinking, so a peer cannot take pages away under a reader), and its length is
+// Control::mapped_bytes + kDataStart.  Room is taken in chunks:
+//
+//   is_full(chunk)      room is taken for every page of it: may be written without the server.  Full chunks are touched, too
+//   is_touched(chunk)   something may have been written: may be read.  Otherwise it is all zero, and reading it would only take room
+//
+// A client checks `state` before each access, writes only to full chunks below mapped_bytes (else it asks the server to reserve them),
+// and afterwards raises `length` and `file_end`.  What a client writes into Control can hurt only this subfile: the server
+// believes no value in it without checking its range.
+
+#include <atomic>
+#include <cstdint>
+
+#include <weir/base/checked.h>
+
+namespace weir::storage {
+
+inline constexpr Offset kChunkBytes = Offset{1} << 20;
+inline constexpr Offset kControlBytes = 32768;
+inline constexpr Offset kDataStart = kControlBytes;
+/// Subfile bytes that can be mapped; what lies beyond goes by message.
+inline constexpr Offset kMostChunks = 65536;
+
+struct Control {
+  enum State : std::uint32_t { kServing = 1, kGone = 2 };  ///< kGone: removed or laid out anew; open again.
+  std::atomic<std::uint32_t> state{kServing};
+  std::atomic<std::uint32_t> unused{0};
+  std::atomic<Offset> mapped_bytes{0};
+  std::atomic<Offset> length{0};
+  std::atomic<Offset> file_end{0};
+  std::atomic<std::uint64_t> touched[kMostChunks / 64];
+  std::atomic<std::uint64_t> full[kMostChunks / 64];
+};
+static_assert(sizeof(Control) <= kControlBytes);
+static_assert(std::atomic<Offset>::is_always_lock_free);
+
+inline bool test_bit(const std::atomic<std::uint64_t>* bits, Offset chunk) noexcept {
+  return ((bits[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64)) & 1) != 0;
+}
+
+/// Raises `value` to at least `to`.
+inline void raise(std::atomic<Offset>& value, Offset to) noexcept {
+  Offset seen = value.load(std::memory_order_relaxed);
+  while (seen < to && !value.compare_exchange_weak(seen, to, std::memory_order_release)) {
+  }
+}
+
+/// A descriptor for a peer to map, for reading only if it was shared so.  Owned by the store: duplicate or send it before the next call
+/// on the store.
+struct SharedMemory {
+  int descriptor = -1;
+  Offset mapped_bytes = 0;
+};
+
+}  // namespace weir::storage

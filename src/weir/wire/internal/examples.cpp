@@ -1,0 +1,172 @@
+#include <weir/wire/internal/examples.h>
+
+#include <utility>
+
+namespace weir::wire::internal {
+
+namespace {
+
+std::unique_ptr<Subfile> subfile() { return std::make_unique<Subfile>(17, 3); }
+std::unique_ptr<Range> range() { return std::make_unique<Range>(64, 4096); }
+
+AttributesT attributes() {
+  AttributesT it;
+  it.file = 17;
+  it.is_directory = true;
+  it.mode = 0644;
+  it.uid = 1000;
+  it.gid = 100;
+  it.created_ns = 1;
+  it.changed_ns = 2;
+  it.epoch = 3;
+  it.data = 4;
+  it.layout = {1, 2, 3};
+  it.targets = {0, 1, 0};
+  return it;
+}
+
+BandT band() {
+  BandT it;
+  it.view = {1, 2};
+  it.view_disp = 3;
+  it.view_period = 4;
+  it.subfile = {5};
+  it.subfile_disp = 6;
+  it.subfile_period = 7;
+  return it;
+}
+
+template <typename Table, typename Fill>
+RequestHeadT request(Fill fill) {
+  Table table;
+  fill(table);
+  RequestHeadT head;
+  head.operation.Set(std::move(table));
+  head.remaining_ms = 1500;
+  return head;
+}
+
+template <typename Table, typename Fill>
+ReplyHeadT reply(Fill fill) {
+  Table table;
+  fill(table);
+  ReplyHeadT head;
+  head.answer.Set(std::move(table));
+  return head;
+}
+
+void add_metadata_requests(std::vector<RequestHeadT>& all) {
+  all.push_back(request<LookupT>([](LookupT& it) { it.path = "/a/b"; }));
+  all.push_back(request<CreateT>([](CreateT& it) {
+    it.path = "/new";
+    it.layout = {9, 8};
+    it.mode = 0600;
+    it.exclusive = true;
+    it.targets = {1, 2};
+  }));
+  all.push_back(request<MakeDirectoryT>([](MakeDirectoryT& it) { it.path = "/d", it.mode = 0755; }));
+  all.push_back(request<RemoveT>([](RemoveT& it) { it.path = "/d", it.directory = true; }));
+  all.push_back(request<RenameT>([](RenameT& it) { it.from = "/a", it.to = "/b"; }));
+  all.push_back(request<ListT>([](ListT& it) { it.path = "/", it.after = "m", it.limit = 100; }));
+  all.push_back(request<SetAttributesT>([](SetAttributesT& it) {
+    it.path = "/a";
+    it.set_mode = true;
+    it.mode = 0400;
+    it.set_owner = true;
+    it.uid = 1;
+    it.gid = 2;
+    it.layout = {1};
+    it.targets = {3};
+    it.touch = true;
+  }));
+  all.push_back(request<BeginRelayoutT>([](BeginRelayoutT& it) { it.path = "/a", it.layout = {1}, it.targets = {0}; }));
+  all.push_back(request<EndRelayoutT>([](EndRelayoutT& it) { it.file = 1, it.data = 2, it.commit = true; }));
+  all.push_back(request<MembershipT>([](MembershipT&) {}));
+  all.push_back(request<AllFilesT>([](AllFilesT& it) { it.after = 5, it.limit = 6; }));
+  all.push_back(request<LockT>([](LockT& it) {
+    it.file = 17;
+    it.range = range();
+    it.exclusive = true;
+    it.owner = 8;
+    it.wait = true;
+  }));
+  all.push_back(request<UnlockT>([](UnlockT& it) { it.file = 17, it.range = range(), it.owner = 8; }));
+}
+
+void add_io_requests(std::vector<RequestHeadT>& all) {
+  all.push_back(request<RegisterViewT>([](RegisterViewT& it) {
+    it.view = 5;
+    it.subfile = subfile();
+    it.bands.push_back(std::make_unique<BandT>(band()));
+    it.bands.push_back(std::make_unique<BandT>(band()));
+  }));
+  all.push_back(request<ForgetViewT>([](ForgetViewT& it) { it.view = 5; }));
+  all.push_back(request<ReadViewT>([](ReadViewT& it) { it.view = 5, it.range = range(); }));
+  all.push_back(request<WriteViewT>([](WriteViewT& it) { it.view = 5, it.range = range(), it.file_end = 4096; }));
+  all.push_back(request<ReadPiecesT>([](ReadPiecesT& it) { it.subfile = subfile(), it.pieces = {{0, 1}, {5, 9}}; }));
+  all.push_back(request<WritePiecesT>([](WritePiecesT& it) {
+    it.subfile = subfile(), it.pieces = {{0, 1}}, it.file_end = 77;
+  }));
+  all.push_back(request<TruncateT>([](TruncateT& it) { it.subfile = subfile(), it.length = 3, it.file_end = 4; }));
+  all.push_back(request<ReserveT>([](ReserveT& it) { it.subfile = subfile(), it.range = range(); }));
+  all.push_back(request<SyncT>([](SyncT& it) { it.subfile = subfile(); }));
+  all.push_back(request<RemoveSubfileT>([](RemoveSubfileT& it) { it.subfile = subfile(); }));
+  all.push_back(request<InspectT>([](InspectT& it) { it.subfile = subfile(); }));
+  all.push_back(request<ListSubfilesT>([](ListSubfilesT& it) { it.after = subfile(), it.limit = 10; }));
+  all.push_back(request<UsageOfT>([](UsageOfT&) {}));
+  all.push_back(request<ShareT>([](ShareT& it) { it.subfile = subfile(), it.for_writing = true; }));
+  all.push_back(request<StatisticsT>([](StatisticsT&) {}));
+}
+
+}  // namespace
+
+std::vector<RequestHeadT> example_requests() {
+  std::vector<RequestHeadT> all;
+  add_metadata_requests(all);
+  add_io_requests(all);
+  return all;
+}
+
+std::vector<ReplyHeadT> example_replies() {
+  std::vector<ReplyHeadT> all;
+  all.push_back(reply<FailureT>([](FailureT& it) { it.code = 6, it.message = "no such file", it.location = 12; }));
+  all.push_back(reply<DoneT>([](DoneT&) {}));
+  all.push_back(reply<AttributesT>([](AttributesT& it) { it = attributes(); }));
+  all.push_back(reply<ListingT>([](ListingT& it) {
+    EntryT entry;
+    entry.name = "x";
+    entry.attributes = std::make_unique<AttributesT>(attributes());
+    it.entries.push_back(std::make_unique<EntryT>(std::move(entry)));
+    it.is_complete = true;
+  }));
+  all.push_back(reply<MembersT>([](MembersT& it) {
+    ServerT server;
+    server.index = 1;
+    server.address = "tcp:127.0.0.1:7001";
+    server.host = "h";
+    server.store = "memory";
+    it.servers.push_back(std::make_unique<ServerT>(std::move(server)));
+    it.version = "1";
+  }));
+  all.push_back(reply<SubfileInfoT>([](SubfileInfoT& it) { it.length = 1, it.file_end = 2, it.stored_bytes = 3; }));
+  all.push_back(reply<SubfilesT>([](SubfilesT& it) { it.subfiles = {{1, 2}, {3, 4}}, it.is_complete = true; }));
+  all.push_back(reply<UsageT>([](UsageT& it) { it.capacity_bytes = 10, it.used_bytes = 5, it.subfiles = 1; }));
+  all.push_back(reply<HandoverT>([](HandoverT& it) {
+    it.possible = true;
+    it.socket = "s";
+    it.token = {1, 2, 3, 4};
+    it.process = 42;
+    it.descriptor = 7;
+  }));
+  all.push_back(reply<CountersT>([](CountersT& it) {
+    it.requests = 1;
+    it.bytes_in = 2;
+    it.bytes_out = 3;
+    it.index_bytes = 4;
+    it.views = 5;
+    it.peers = 6;
+  }));
+  return all;
+}
+
+}  // namespace weir::wire::internal

@@ -1,0 +1,141 @@
+#include <weir/wire/wire.h>
+
+#include <cassert>
+#include <cstdint>
+#include <memory>
+
+#include <weir/base/text.h>
+#include <weir/layout/binary.h>
+
+namespace weir::wire {
+
+namespace {
+
+constexpr flatbuffers::uoffset_t kMostDepth = 8;           // the schema has no recursion: the deepest table is 4 down
+constexpr flatbuffers::uoffset_t kMostTables = 1'000'000;  // more than fit into a head of ours
+
+template <typename Table>
+Bytes encode_table(const typename Table::NativeTableType& head) {
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(Table::Pack(builder, &head));
+  const auto* begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  return {begin, begin + builder.GetSize()};
+}
+
+template <typename Vector>
+std::size_t volume(const Vector* vector) {
+  return vector == nullptr ? 0 : vector->size() * sizeof(typename Vector::value_type);
+}
+
+std::size_t volume(const Attributes* attributes) {
+  return attributes == nullptr ? 0 : volume(attributes->layout()) + volume(attributes->targets());
+}
+std::size_t volume(const Entry& entry) { return volume(entry.name()) + volume(entry.attributes()); }
+std::size_t volume(const Band& band) { return volume(band.view()) + volume(band.subfile()); }
+std::size_t volume(const Server& server) {
+  return volume(server.address()) + volume(server.host()) + volume(server.store());
+}
+
+template <typename Table>
+std::size_t sum_of_volumes(const flatbuffers::Vector<flatbuffers::Offset<Table>>* tables) {
+  std::size_t sum = 0;
+  if (tables != nullptr) {
+    for (const Table* table : *tables) sum += volume(*table);
+  }
+  return sum;
+}
+
+// Offsets in a hostile buffer may all lead to the same bytes, so that unpacking makes gigabytes of kilobytes.  Ours never do: what the tables
+// of a list hold is never longer than the buffer.
+std::size_t unpacked_lists(const RequestHead& head) {
+  const RegisterView* view = head.operation_as_RegisterView();
+  return view == nullptr ? 0 : sum_of_volumes(view->bands());
+}
+
+std::size_t unpacked_lists(const ReplyHead& head) {
+  if (const Listing* listing = head.answer_as_Listing()) return sum_of_volumes(listing->entries());
+  if (const Members* members = head.answer_as_Members()) return sum_of_volumes(members->servers());
+  return 0;
+}
+
+/// FlatBuffers reads numbers in place and its verifier wants them aligned to themselves; bytes from the network may start anywhere.
+class Aligned {
+ public:
+  explicit Aligned(std::span<const std::byte> bytes) : bytes_(bytes) {
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(std::max_align_t) == 0) return;
+    copy_.assign(bytes.begin(), bytes.end());
+    bytes_ = copy_;
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  Bytes copy_;
+  std::span<const std::byte> bytes_;
+};
+
+template <typename Table>
+Result<typename Table::NativeTableType> decode_table(std::span<const std::byte> unaligned, std::string_view what) {
+  if (unaligned.size() > kMostHeadBytes)
+    return corrupt(concat(what, " of ", unaligned.size(), " bytes; at most ", kMostHeadBytes, " are allowed"));
+  const Aligned aligned(unaligned);
+  const std::span<const std::byte> bytes = aligned.bytes();
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  flatbuffers::Verifier verifier(data, bytes.size(), kMostDepth, kMostTables);
+  if (!verifier.VerifyBuffer<Table>(nullptr))
+    return corrupt(concat(what, " of ", bytes.size(), " bytes is not a message of the schema"));
+  const Table* table = flatbuffers::GetRoot<Table>(data);
+  if (unpacked_lists(*table) > bytes.size())
+    return corrupt(concat(what, " of ", bytes.size(), " bytes claims to hold more than that"));
+  typename Table::NativeTableType native;
+  table->UnPackTo(&native);
+  return native;
+}
+
+}  // namespace
+
+Bytes encode(const RequestHeadT& head) { return encode_table<RequestHead>(head); }
+Bytes encode(const ReplyHeadT& head) { return encode_table<ReplyHead>(head); }
+
+Bytes encode_failure(const Status& status) {
+  assert(!status.is_ok());
+  FailureT failure;
+  failure.code = static_cast<std::uint8_t>(status.code());
+  failure.message = status.message();
+  failure.location = status.location().value_or(-1);
+  return encode_reply(std::move(failure));
+}
+
+Result<RequestHeadT> decode_request(std::span<const std::byte> bytes) {
+  WEIR_TRY(RequestHeadT head, decode_table<RequestHead>(bytes, "request head"));
+  // A union may name its type and hold nothing: that passes the verifier.
+  if (head.operation.type == Operation::NONE || head.operation.value == nullptr)
+    return corrupt("request head has no operation that this version knows");
+  return head;
+}
+
+Result<ReplyHeadT> decode_reply(std::span<const std::byte> bytes) {
+  WEIR_TRY(ReplyHeadT head, decode_table<ReplyHead>(bytes, "reply head"));
+  if (head.answer.type == Answer::NONE || head.answer.value == nullptr)
+    return corrupt("reply head has no answer that this version knows");
+  return head;
+}
+
+Status to_status(const FailureT& failure) {
+  const bool is_known = failure.code > 0 && failure.code <= static_cast<std::uint8_t>(ErrorCode::kTimedOut);
+  const ErrorCode code = is_known ? static_cast<ErrorCode>(failure.code) : ErrorCode::kIoError;
+  std::optional<std::int64_t> location;
+  if (failure.location >= 0) location = failure.location;
+  return {code, failure.message, location};
+}
+
+std::vector<std::uint8_t> to_bytes(const layout::Partition& partition) {
+  const Bytes bytes = layout::encode(partition);
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+Result<layout::Partition> to_partition(const std::vector<std::uint8_t>& bytes) {
+  return layout::decode_partition(std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace weir::wire

@@ -1,0 +1,172 @@
+#include <weir/wire/wire.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <weir/base/testing.h>
+#include <weir/layout/language.h>
+#include <weir/wire/internal/examples.h>
+
+namespace weir::wire {
+namespace {
+
+using internal::example_replies;
+using internal::example_requests;
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::StatusIs;
+
+TEST(WireTest, EveryOperationComesBackAsItWas) {
+  const std::vector<RequestHeadT> examples = example_requests();
+  // One example of each member of the union, in its order: a new operation without an example fails here.
+  ASSERT_EQ(examples.size(), static_cast<std::size_t>(Operation::MAX));
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    SCOPED_TRACE(EnumNameOperation(examples[i].operation.type));
+    ASSERT_EQ(static_cast<std::size_t>(examples[i].operation.type), i + 1);
+    const Bytes bytes = encode(examples[i]);
+    const Result<RequestHeadT> head = decode_request(bytes);
+    ASSERT_THAT(head, IsOk());
+    EXPECT_EQ(head->operation.type, examples[i].operation.type);
+    EXPECT_EQ(head->remaining_ms, examples[i].remaining_ms);
+    EXPECT_EQ(encode(*head), bytes);
+  }
+}
+
+TEST(WireTest, EveryAnswerComesBackAsItWas) {
+  const std::vector<ReplyHeadT> examples = example_replies();
+  ASSERT_EQ(examples.size(), static_cast<std::size_t>(Answer::MAX));
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    SCOPED_TRACE(EnumNameAnswer(examples[i].answer.type));
+    ASSERT_EQ(static_cast<std::size_t>(examples[i].answer.type), i + 1);
+    const Bytes bytes = encode(examples[i]);
+    const Result<ReplyHeadT> head = decode_reply(bytes);
+    ASSERT_THAT(head, IsOk());
+    EXPECT_EQ(head->answer.type, examples[i].answer.type);
+    EXPECT_EQ(encode(*head), bytes);
+  }
+}
+
+TEST(WireTest, FieldsArriveWithTheirValues) {
+  WriteViewT write;
+  write.view = 7;
+  write.range = std::make_unique<Range>(-3, std::int64_t{1} << 61);
+  write.file_end = 99;
+  const Result<RequestHeadT> head = decode_request(encode_request(std::move(write), 1234));
+  ASSERT_THAT(head, IsOk());
+  const WriteViewT* back = head->operation.AsWriteView();
+  ASSERT_NE(back, nullptr);
+  EXPECT_EQ(back->view, 7u);
+  EXPECT_EQ(back->range->from(), -3);
+  EXPECT_EQ(back->range->to(), std::int64_t{1} << 61);
+  EXPECT_EQ(back->file_end, 99);
+  EXPECT_EQ(head->remaining_ms, 1234);
+}
+
+TEST(WireTest, NamesMayHoldAnyBytes) {
+  LookupT lookup;
+  for (int value = 0; value < 256; ++value) lookup.path.push_back(static_cast<char>(value));
+  const std::string path = lookup.path;
+  const Result<RequestHeadT> head = decode_request(encode_request(std::move(lookup), 0));
+  ASSERT_THAT(head, IsOk());
+  EXPECT_EQ(head->operation.AsLookup()->path, path);
+}
+
+TEST(WireTest, EveryFailureCodeComesBack) {
+  for (auto code = std::uint8_t{1}; code <= static_cast<std::uint8_t>(ErrorCode::kTimedOut); ++code) {
+    const Status status(static_cast<ErrorCode>(code), "what happened",
+                        code % 2 == 0 ? std::optional(code) : std::nullopt);
+    const Result<ReplyHeadT> head = decode_reply(encode_failure(status));
+    ASSERT_THAT(head, IsOk());
+    ASSERT_NE(head->answer.AsFailure(), nullptr);
+    const Status back = to_status(*head->answer.AsFailure());
+    EXPECT_EQ(back.code(), status.code());
+    EXPECT_EQ(back.message(), status.message());
+    EXPECT_EQ(back.location(), status.location());
+  }
+}
+
+TEST(WireTest, UnknownFailureCodesAreStillFailures) {
+  for (const int code : {0, static_cast<int>(ErrorCode::kTimedOut) + 1, 255}) {
+    FailureT failure;
+    failure.code = static_cast<std::uint8_t>(code);
+    EXPECT_THAT(to_status(failure), StatusIs(ErrorCode::kIoError)) << code;
+  }
+}
+
+TEST(WireTest, LayoutsComeBack) {
+  for (const char* text : {"stripe(unit=64K, over=4)", "hpf(shape=[8,8], elem=8, dist=(*,BLOCK), grid=[1,4])"}) {
+    const auto partition = layout::parse(text);
+    ASSERT_THAT(partition, IsOk());
+    const auto back = to_partition(to_bytes(*partition));
+    ASSERT_THAT(back, IsOk());
+    EXPECT_EQ(to_bytes(*back), to_bytes(*partition));
+  }
+  EXPECT_THAT(to_partition({1, 2, 3}), StatusIs(ErrorCode::kCorrupt));
+}
+
+TEST(WireTest, RefusesWhatIsNotAMessage) {
+  EXPECT_THAT(decode_request({}), StatusIs(ErrorCode::kCorrupt));
+  EXPECT_THAT(decode_reply(Bytes(64, std::byte{0xff})), StatusIs(ErrorCode::kCorrupt));
+  EXPECT_THAT(decode_request(Bytes(kMostHeadBytes + 1)), StatusIs(ErrorCode::kCorrupt, HasSubstr("at most")));
+  EXPECT_THAT(decode_request(encode(RequestHeadT{})), StatusIs(ErrorCode::kCorrupt, HasSubstr("no operation")));
+  EXPECT_THAT(decode_reply(encode(ReplyHeadT{})), StatusIs(ErrorCode::kCorrupt, HasSubstr("no answer")));
+}
+
+TEST(WireTest, RefusesAnOperationThatIsNamedButMissing) {
+  flatbuffers::FlatBufferBuilder builder;
+  RequestHeadBuilder head(builder);
+  head.add_operation_type(Operation::Lookup);
+  builder.Finish(head.Finish());
+  EXPECT_THAT(decode_request(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))),
+              StatusIs(ErrorCode::kCorrupt));
+}
+
+TEST(WireTest, RefusesAStructThatIsMissing) {
+  flatbuffers::FlatBufferBuilder builder;
+  const flatbuffers::uoffset_t start = builder.StartTable();
+  const auto sync = flatbuffers::Offset<Sync>(builder.EndTable(start));  // SyncBuilder would insist on a subfile
+  builder.Finish(CreateRequestHead(builder, Operation::Sync, sync.Union()));
+  EXPECT_THAT(decode_request(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))),
+              StatusIs(ErrorCode::kCorrupt));
+}
+
+TEST(WireTest, RefusesBytesThatUnpackToMoreThanTheyAre) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto bytes = builder.CreateVector(std::vector<std::uint8_t>(10'000));
+  const auto band = CreateBand(builder, bytes, 0, 0, bytes, 0, 0);
+  const auto bands = builder.CreateVector(std::vector(1000, band));  // 20 MB from 14 KB
+  const Subfile subfile(1, 2);
+  const auto view = CreateRegisterView(builder, 1, &subfile, bands);
+  builder.Finish(CreateRequestHead(builder, Operation::RegisterView, view.Union()));
+  EXPECT_THAT(decode_request(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))),
+              StatusIs(ErrorCode::kCorrupt, HasSubstr("more than that")));
+}
+
+TEST(WireTest, ReadsBytesAtAnyAddress) {
+  const Bytes bytes = encode(example_requests().front());
+  for (std::size_t shift = 0; shift < 8; ++shift) {
+    Bytes shifted(shift);
+    shifted.insert(shifted.end(), bytes.begin(), bytes.end());
+    EXPECT_THAT(decode_request(std::span(shifted).subspan(shift)), IsOk()) << shift;
+  }
+}
+
+// Not a test: writes the seeds of messages_fuzz.cpp into the folder that WEIR_WRITE_SEEDS names.
+TEST(WireTest, WritesSeedsWhereAskedTo) {
+  const char* folder = std::getenv("WEIR_WRITE_SEEDS");
+  if (folder == nullptr) GTEST_SKIP() << "WEIR_WRITE_SEEDS is not set";
+  const auto write = [&](const std::string& name, const Bytes& bytes) {
+    std::ofstream(std::string(folder) + "/" + name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  };
+  for (const RequestHeadT& head : example_requests())
+    write(std::string("request_") + EnumNameOperation(head.operation.type), encode(head));
+  for (const ReplyHeadT& head : example_replies())
+    write(std::string("reply_") + EnumNameAnswer(head.answer.type), encode(head));
+}
+
+}  // namespace
+}  // namespace weir::wire
