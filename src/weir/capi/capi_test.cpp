@@ -202,7 +202,7 @@ TEST(WeirTest, WorksOnAnEmbeddedFileSystem) {
   EXPECT_EQ(back, text);
   // Every other byte of memory.
   std::string spread(64, '.');
-  EXPECT_EQ(weir_read_strided(view, 0, 32, spread.data(), "falls({(0,0,2,32)}, period=64)", 0), 0) << weir_last_error();
+  EXPECT_EQ(weir_read_strided(view, 0, 32, spread.data(), "falls(period=64, {(0,0,2,32)})", 0), 0) << weir_last_error();
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(spread[2 * i], text[i]);
   EXPECT_EQ(weir_relayout(fs, "/d/f", "stripe(unit=7, over=3)"), 0) << weir_last_error();
   char* layout = weir_layout(file);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -42,9 +43,15 @@ struct StatusOptions {
   bool json = false;
 };
 
-Result<std::string> connection_path(const std::string& given) {
-  if (!given.empty()) return std::filesystem::absolute(given).string();
-  return client::default_connection_file();
+// As given, else as WEIR_FS says, else the default.
+Result<std::string> connection_path(std::string given) {
+  const char* variable = std::getenv("WEIR_FS");
+  if (given.empty() && variable != nullptr) given = variable;
+  if (given.empty()) return client::default_connection_file();
+  if (given.rfind("tcp:", 0) == 0) {
+    return invalid_argument(concat("WEIR_FS has addresses, not a file: ", given, "; name the file with --connection"));
+  }
+  return std::filesystem::absolute(given).string();
 }
 
 std::string processes_path(const std::string& connection) { return connection + ".servers"; }
@@ -162,9 +169,7 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
 // ---- down ----------------------------------------------------------------------------------------------------------
 
 Result<int> down(const DownOptions& options, Console& console) {
-  std::string given = options.connection;
-  if (const char* variable = std::getenv("WEIR_FS"); given.empty() && variable != nullptr) given = variable;
-  WEIR_TRY(const std::string path, connection_path(given));
+  WEIR_TRY(const std::string path, connection_path(options.connection));
   const std::vector<Process> processes = load_processes(path);
   if (processes.empty()) {
     return Status(ErrorCode::kNotFound,
@@ -227,7 +232,8 @@ Result<int> status(const StatusOptions& options, Console& console) {
 
 void add_connection(CLI::App& command, std::string& connection) {
   command
-      .add_option("--connection", connection, "The connection file [$XDG_RUNTIME_DIR/weir/fs.toml or ~/.weir/fs.toml]")
+      .add_option("--connection", connection,
+                  "The connection file [$WEIR_FS, $XDG_RUNTIME_DIR/weir/fs.toml or ~/.weir/fs.toml]")
       ->type_name("FILE");
 }
 
