@@ -80,7 +80,7 @@ say '8. All of that moves data.  Two servers of our own, in memory, until the en
 folder=$(mktemp -d)
 WEIR_FS=$folder/fs.toml
 export WEIR_FS
-trap '"$weir" down >/dev/null 2>&1; rm -rf "$folder"' EXIT
+trap '"$weir" down >/dev/null 2>&1 || true; rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 head -c 8388608 /dev/urandom >"$folder/matrix.dat"
 doubles='hpf(shape=[1024,1024], elem=8, dist=(*,BLOCK), grid=[1,2])'

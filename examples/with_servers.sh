@@ -8,7 +8,7 @@ shift
 folder=$(mktemp -d)
 WEIR_FS=$folder/fs.toml
 export WEIR_FS
-trap '"$weir" down >/dev/null 2>&1; rm -rf "$folder"' EXIT
+trap '"$weir" down >/dev/null 2>&1 || true; rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 
 "$weir" up --servers 4 >/dev/null
