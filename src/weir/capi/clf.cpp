@@ -101,8 +101,7 @@ class Table {
 };
 
 Result<weir::layout::Partition> default_layout(const FileSystem& fs) {
-  WEIR_TRY(const auto targets, fs.usage());
-  return weir::layout::parse(concat("stripe(unit=64K, over=", std::max<std::size_t>(targets.size(), 1), ")"));
+  return weir::layout::parse(concat("stripe(unit=64K, over=", fs.target_count(), ")"));
 }
 
 Result<File> open_file(const FileSystem& fs, const std::string& path, int flags, mode_t mode) {

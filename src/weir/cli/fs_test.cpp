@@ -26,7 +26,6 @@ namespace weir::cli {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::Outcome;
 using testing::weir;
 
@@ -45,7 +44,6 @@ std::string random_text(std::size_t bytes, unsigned seed) {
 class FileCommandsTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = std::filesystem::temp_directory_path() /
               ("weir-fs-" + std::to_string(::getpid()) + "-" + std::to_string(next_++));
     std::filesystem::create_directories(folder_);

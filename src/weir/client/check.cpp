@@ -35,7 +35,7 @@ Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server) {
   for (;;) {
     wire::ListSubfilesT request;
     request.after = std::make_unique<wire::Subfile>(after);
-    request.limit = kPage;
+    request.limit = 0;  // as many as the server gives: it lists all of them for every page
     WEIR_TRY(const wire::SubfilesT page, session.call<wire::SubfilesT>(server, std::move(request)));
     for (const wire::Subfile& one : page.subfiles) all.push_back({server, one});
     if (page.is_complete || page.subfiles.empty()) return all;

@@ -184,6 +184,8 @@ Status FileSystem::relayout(const std::string& path, const layout::Partition& la
   return internal::relayout(session_, path, layout, options);
 }
 
+std::uint32_t FileSystem::target_count() const { return session_->server_count(); }
+
 Result<std::vector<TargetUsage>> FileSystem::usage() const {
   std::vector<TargetUsage> out;
   for (std::uint32_t i = 0; i < session_->server_count(); ++i) {
@@ -211,7 +213,7 @@ Result<View> File::view(const layout::Element& element) const {
 }
 
 Result<View> File::linear() const {
-  WEIR_TRY(const layout::Element bytes, layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
+  WEIR_TRY(const layout::Element bytes, internal::every_byte());
   return view(bytes);
 }
 

@@ -264,6 +264,8 @@ class FileSystem {
   Status set_layout(const std::string& path, const layout::Partition& layout) const;
   /// Moves the bytes target to target by plan; all or nothing.
   Status relayout(const std::string& path, const layout::Partition& layout, const RelayoutOptions& options = {}) const;
+  /// At least 1; asks nobody.
+  [[nodiscard]] std::uint32_t target_count() const;
   Result<std::vector<TargetUsage>> usage() const;
   /// Of every server, whether it answers or not.
   [[nodiscard]] std::vector<ServerStatus> server_status() const;

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <weir/base/descriptor.h>
 #include <weir/base/text.h>
-#include <weir/server/internal/descriptor.h>
 #include <weir/server/internal/unix_socket.h>
 
 namespace weir::server {
@@ -22,7 +22,7 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
   if (!internal::make_abstract(socket_name, address)) {
     return invalid_argument(concat("handover: \"", socket_name, "\" is not the name of a socket"));
   }
-  const internal::Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection.is_open()) return unavailable("socket");
   if (connect(connection.get(), address.get(), address.bytes) != 0) return unavailable("connect");
   if (send(connection.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size())) {

@@ -10,10 +10,10 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/base/descriptor.h>
 #include <weir/layout/binary.h>
 #include <weir/layout/internal/generate.h>
 #include <weir/server/handover.h>
-#include <weir/server/internal/descriptor.h>
 #include <weir/server/internal/testing.h>
 #include <weir/storage/shared_memory.h>
 #include <weir/transfer/range_packing.h>
@@ -433,8 +433,8 @@ TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
   if (!handover.possible) return;
   const auto fetched = fetch_memory(handover.socket, handover.token);
   ASSERT_THAT(fetched, IsOk());
-  const internal::Descriptor descriptor(fetched->memory);
-  const internal::Descriptor lifeline(fetched->lifeline);
+  const Descriptor descriptor(fetched->memory);
+  const Descriptor lifeline(fetched->lifeline);
   std::byte seen{};
   ASSERT_EQ(pread(descriptor.get(), &seen, 1, storage::kDataStart + 99999), 1);
   EXPECT_EQ(seen, std::byte{3});

@@ -32,7 +32,6 @@
 namespace weir::storage {
 namespace {
 
-using internal::Descriptor;
 using internal::FileKind;
 
 struct Settings {

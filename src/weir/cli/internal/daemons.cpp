@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/descriptor.h>
 #include <weir/base/text.h>
 #include <weir/server/server.h>
 
@@ -34,22 +35,14 @@ class Pipe {
  public:
   Pipe() = default;
   explicit Pipe(int descriptor) : descriptor_(descriptor) {}
-  Pipe(Pipe&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Pipe& operator=(Pipe&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Pipe() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  [[nodiscard]] int get() const { return descriptor_; }
+  [[nodiscard]] int get() const { return descriptor_.get(); }
 
   /// A line without its end; empty at the end of all.
   [[nodiscard]] std::string read_line() const {
     std::string line;
     char c = 0;
     for (;;) {
-      const ssize_t count = ::read(descriptor_, &c, 1);
+      const ssize_t count = ::read(get(), &c, 1);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0 || c == '\n') return line;
       line.push_back(c);
@@ -59,11 +52,11 @@ class Pipe {
   void write_line(const std::string& line) const {
     const std::string text = line + "\n";
     // A peer that is gone shows when the next line is read.
-    static_cast<void>(!::write(descriptor_, text.data(), text.size()));
+    static_cast<void>(!::write(get(), text.data(), text.size()));
   }
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 struct Ends {

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/descriptor.h>
 #include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/parallel_copy.h>
 #include <weir/cli/internal/progress.h>
@@ -53,26 +54,20 @@ Status system_error(const std::string& what) {
 class LocalFile {
  public:
   static Result<LocalFile> open(const std::string& path, int flags) {
-    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-    if (descriptor < 0) return system_error(concat("cannot open ", path));
-    return LocalFile(path, descriptor);
-  }
-  LocalFile(LocalFile&& other) noexcept
-      : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-  LocalFile& operator=(LocalFile&&) = delete;
-  ~LocalFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    Descriptor descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+    if (!descriptor.is_open()) return system_error(concat("cannot open ", path));
+    return LocalFile(path, std::move(descriptor));
   }
 
   [[nodiscard]] Result<struct stat> status() const {
     struct stat found {};
-    if (::fstat(descriptor_, &found) != 0) return system_error(concat("cannot look at ", path_));
+    if (::fstat(descriptor_.get(), &found) != 0) return system_error(concat("cannot look at ", path_));
     return found;
   }
 
   [[nodiscard]] Status read(Offset at, std::span<std::byte> buffer) const {
     while (!buffer.empty()) {
-      const ssize_t count = ::pread(descriptor_, buffer.data(), buffer.size(), at);
+      const ssize_t count = ::pread(descriptor_.get(), buffer.data(), buffer.size(), at);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return system_error(concat("cannot read ", path_));
       if (count == 0) return {ErrorCode::kIoError, concat(path_, " became shorter while it was copied")};
@@ -84,7 +79,7 @@ class LocalFile {
 
   [[nodiscard]] Status write(Offset at, std::span<const std::byte> buffer) const {
     while (!buffer.empty()) {
-      const ssize_t count = ::pwrite(descriptor_, buffer.data(), buffer.size(), at);
+      const ssize_t count = ::pwrite(descriptor_.get(), buffer.data(), buffer.size(), at);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return system_error(concat("cannot write ", path_));
       buffer = buffer.subspan(static_cast<std::size_t>(count));
@@ -94,15 +89,15 @@ class LocalFile {
   }
 
   [[nodiscard]] Status finish(Offset size) const {
-    if (::ftruncate(descriptor_, size) != 0) return system_error(concat("cannot set the size of ", path_));
-    if (::fsync(descriptor_) != 0) return system_error(concat("cannot sync ", path_));
+    if (::ftruncate(descriptor_.get(), size) != 0) return system_error(concat("cannot set the size of ", path_));
+    if (::fsync(descriptor_.get()) != 0) return system_error(concat("cannot sync ", path_));
     return Status::ok();
   }
 
  private:
-  LocalFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  LocalFile(std::string path, Descriptor descriptor) : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
   std::string path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 std::string part_name(const std::string& name, std::uint64_t size, std::uint64_t time, std::uint64_t what) {
@@ -162,8 +157,7 @@ Status verify(const LocalFile& local, const View& view, Offset size, const Trans
 
 Result<layout::Partition> layout_for(const TransferOptions& options, const FileSystem& fs, Console& console) {
   if (!options.layout.empty()) return load_layout(options.layout, console);
-  WEIR_TRY(const auto targets, fs.usage());
-  return layout::parse(fmt::format("stripe(unit=1M, over={})", std::max<std::size_t>(targets.size(), 1)));
+  return layout::parse(fmt::format("stripe(unit=1M, over={})", fs.target_count()));
 }
 
 Result<int> put_stream(const FileSystem& fs, const std::string& target, const TransferOptions& options,

@@ -85,8 +85,7 @@ bool any_runs(const std::vector<Process>& processes) {
 
 // What the file says and the command line does not.
 Status read_config(UpOptions& options, const CLI::App& command) {
-  const toml::parse_result parsed = [&]() -> toml::parse_result { return toml::parse_file(options.config); }();
-  const toml::table& table = parsed;
+  const toml::table table = toml::parse_file(options.config);
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
     if (name == "servers" && value.is_integer()) {

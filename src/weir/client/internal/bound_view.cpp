@@ -14,6 +14,8 @@ constexpr Offset kSmallPart = Offset{64} << 10;
 
 }  // namespace
 
+Result<layout::Element> every_byte() { return layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}); }
+
 BoundView::BoundView(std::shared_ptr<OpenFile> file, layout::Element element)
     : file_(std::move(file)), element_(std::move(element)) {}
 
@@ -24,7 +26,7 @@ Result<std::shared_ptr<BoundView>> BoundView::create(std::shared_ptr<OpenFile> f
 }
 
 Result<std::shared_ptr<BoundView>> BoundView::linear(OpenFile& file) {
-  WEIR_TRY(const layout::Element bytes, layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}));
+  WEIR_TRY(const layout::Element bytes, every_byte());
   return create(std::make_shared<OpenFile>(file.shared_session(), file.path(), file.incarnation()), bytes);
 }
 

@@ -10,6 +10,9 @@
 
 namespace weir::client::internal {
 
+/// The element that is the whole file: byte x at offset x.
+Result<layout::Element> every_byte();
+
 /// \threadsafety Safe from any thread.
 class BoundView : public std::enable_shared_from_this<BoundView> {
  public:

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include <weir/base/descriptor.h>
 #include <weir/base/result.h>
-#include <weir/server/internal/descriptor.h>
 #include <weir/server/internal/life.h>
 
 namespace weir::server::internal {

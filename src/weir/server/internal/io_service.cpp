@@ -1,7 +1,5 @@
 #include <weir/server/internal/io_service.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -370,14 +368,12 @@ void IoService::usage(const CallPtr& call) {
 
 Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, bool for_writing) {
   wire::HandoverT answer;
-  answer.descriptor = -1;
   if (options_.handover == nullptr || who.host != options_.host) return answer;
   WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, for_writing));
   if (!memory) return answer;
   WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, for_writing, who.uid));
   answer.possible = true;
   answer.socket = options_.handover->socket();
-  answer.process = static_cast<std::uint64_t>(getpid());
   return answer;
 }
 

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <memory>
 
+#include <weir/base/descriptor.h>
 #include <weir/base/result.h>
-#include <weir/server/internal/descriptor.h>
 
 namespace weir::server::internal {
 

@@ -20,7 +20,6 @@
 namespace weir::storage {
 namespace {
 
-using internal::Descriptor;
 using internal::DiskDirectory;
 using internal::FileKind;
 using internal::FileName;

@@ -48,11 +48,6 @@ std::string name_of(PartName part, FileKind kind) {
 
 }  // namespace
 
-void Descriptor::reset() noexcept {
-  if (number_ >= 0) ::close(number_);
-  number_ = -1;
-}
-
 Status os_error(std::string_view operation, const std::string& path, int error) {
   return {code_of(error), fmt::format("{} {}: {}", operation, path, std::strerror(error))};
 }

@@ -7,34 +7,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <sys/stat.h>
 
+#include <weir/base/descriptor.h>
 #include <weir/base/result.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {
-
-/// A file descriptor that is closed with its owner; -1 if there is none.
-class Descriptor {
- public:
-  Descriptor() noexcept = default;
-  explicit Descriptor(int number) noexcept : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() { reset(); }
-
-  [[nodiscard]] int get() const noexcept { return number_; }
-  [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
-  void reset() noexcept;
-
- private:
-  int number_ = -1;
-};
 
 /// "operation path: what errno says", with the code a caller reacts to: kNoSpace, kPermission, kNotFound or kIoError.
 Status os_error(std::string_view operation, const std::string& path, int error);

@@ -155,8 +155,6 @@ std::vector<ReplyHeadT> example_replies() {
     it.possible = true;
     it.socket = "s";
     it.token = {1, 2, 3, 4};
-    it.process = 42;
-    it.descriptor = 7;
   }));
   all.push_back(reply<CountersT>([](CountersT& it) {
     it.requests = 1;
