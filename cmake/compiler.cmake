@@ -14,7 +14,10 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 if(WEIR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(WEIR_CCACHE_PROGRAM ccache)
   if(WEIR_CCACHE_PROGRAM)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${WEIR_CCACHE_PROGRAM}")
+    # Paths count from the source folder, so that presets and clones share what they compile alike.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+        CCACHE_SLOPPINESS=pch_defines,time_macros "${WEIR_CCACHE_PROGRAM}")
   endif()
 endif()
 

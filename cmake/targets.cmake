@@ -96,8 +96,9 @@ function(weir_add_test component)
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE weir::${component} ${arg_DEPENDS} rapidcheck GTest::gmock
                                           GTest::gtest_main)
-  target_compile_definitions(${target} PRIVATE WEIR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   weir_set_warnings(${target})
+  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # so that ccache sees through it
   # Cases are listed when tests run, not when they are built, so that a broken program fails a test and not the build.
   gtest_discover_tests(
     ${target}
