@@ -125,24 +125,31 @@ step_asan() {
 
 step_tsan() {
   heading "Tests of what uses threads, under the thread sanitizer"
-  build_and_test tsan base_test base_link_alone log_test log_link_alone transfer_test transfer_link_alone
+  targets="frame_replay handshake_replay"
+  for component in base log transfer storage net server client; do
+    targets="$targets ${component}_test ${component}_link_alone"
+  done
+  # shellcheck disable=SC2086  # the list is meant to be split
+  build_and_test tsan $targets
 }
 
 step_release() {
   heading "Tests without assertions, and a short run of the benchmarks"
   build_and_test bench layout_test layout_link_alone language_replay binary_replay transfer_test transfer_link_alone
-  if ! build bench weir layout_bench cli_bench transfer_bench mpi_pack_bench_openmpi mpi_pack_bench_mpich \
-    redist_bench_openmpi redist_bench_mpich; then
+  if ! build bench weir layout_bench cli_bench transfer_bench scale_bench mpi_pack_bench_openmpi mpi_pack_bench_mpich \
+    redist_bench_openmpi redist_bench_mpich mpiio_bench_openmpi mpiio_bench_mpich weir_mpiio; then
     count "build (bench)" 0 1
     return
   fi
   for benchmark in layout cli; do
     expect "${benchmark}_bench" logged "${benchmark}_bench" "build/bench/bin/${benchmark}_bench" --benchmark_min_time=0.01
   done
+  expect "bench scale" logged bench-scale build/bench/bin/weir bench scale --quick
   expect "bench copy" logged bench-copy build/bench/bin/weir bench copy --quick
   for mpi in openmpi mpich; do
     expect "bench pack ($mpi)" logged "bench-pack-$mpi" build/bench/bin/weir bench pack --mpi $mpi --ranks 1 --quick
     expect "bench redist ($mpi)" logged "bench-redist-$mpi" build/bench/bin/weir bench redist --mpi $mpi --mb 4 --repeats 2
+    expect "bench mpiio ($mpi)" logged "bench-mpiio-$mpi" build/bench/bin/weir bench mpiio --mpi $mpi --mb 1 --repeats 1
   done
 }
 

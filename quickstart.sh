@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the build needs, builds Weir (release), and takes you on a short tour of `weir layout`.
+# Installs what the build needs, builds Weir (release), runs an MPI program through `weir run`, and takes you on a short tour.
 set -eu
 cd "$(dirname "$0")"
 # shellcheck source=tools/setup.sh
@@ -33,6 +33,12 @@ heading "Building (release)"
 build release || fail "the build failed; see above"
 
 if [ -n "$tour" ]; then
+  heading "An MPI program with checkpoints, through plain files and through weir run"
+  mkdir -p build/heat
+  mpicc.openmpi -O2 -o build/heat/heat examples/heat/heat.c -lm
+  root=
+  [ "$(id -u)" -ne 0 ] || root=--allow-run-as-root
+  SIZE=128 ./examples/heat/run.sh build/release/bin/weir build/heat/heat mpirun.openmpi $root --oversubscribe
   heading "A tour"
   WEIR=build/release/bin/weir ./examples/tour.sh build/tour.svg
 fi

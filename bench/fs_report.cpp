@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/xml.h>
+
 namespace weir::bench {
 
 std::string number(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
@@ -110,21 +112,9 @@ constexpr double kHead = 52;
 // Distinct for most colour-blind readers.
 constexpr const char* kColors[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#555555", "#56B4E9"};
 
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
 std::string text_at(double x, double y, const std::string& content, const char* anchor = "start") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escape(content));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escape_xml(content));
 }
 
 // A step of 1, 2 or 5 times a power of ten, so that there are about five to the top.
@@ -195,7 +185,7 @@ class Panel {
                        left_, top_, kWidth, kHeight);
     out += text_at(left_ + kWidth / 2, top_ + kHeight + 32, panel_.x_label, "middle");
     out += fmt::format("<text transform=\"translate({:.1f},{:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-                       left_ - 46, top_ + kHeight / 2, escape(panel_.y_label));
+                       left_ - 46, top_ + kHeight / 2, escape_xml(panel_.y_label));
     return out;
   }
 
@@ -243,7 +233,7 @@ std::string draw_panels(const std::string& title, const std::vector<PlotPanel>& 
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "font-family=\"Helvetica,Arial,sans-serif\" font-size=\"11\">\n<title>{2}</title>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      cell_width * across, kHead + cell_height * rows, escape(title));
+      cell_width * across, kHead + cell_height * rows, escape_xml(title));
   out += text_at(kLeft, 20, title);
   if (!panels.empty()) out += legend(panels.front());
   for (std::size_t i = 0; i < panels.size(); ++i) {

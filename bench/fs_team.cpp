@@ -37,6 +37,8 @@ struct TeamShared {
   double ends[kMostMembers];
   double values[kMostMembers];
   char addresses[kMostMembers][128];
+  int servers;  // of each store
+  pid_t server_processes[kMostMembers];
   char folder[256];
   std::byte* memory;
 };
@@ -148,6 +150,12 @@ client::FileSystem Team::connect(std::size_t store, bool direct) const {
   return expect(client::FileSystem::connect(options));
 }
 
+int Team::server_process(std::size_t store, int index) const {
+  return shared_.server_processes[store * static_cast<std::size_t>(shared_.servers) + static_cast<std::size_t>(index)];
+}
+
+std::string Team::folder() const { return shared_.folder; }
+
 // ---------------------------------------------------------------- processes
 
 namespace {
@@ -166,6 +174,7 @@ class Processes {
     const int servers = options.servers * static_cast<int>(options.stores.size());
     if (options.workers < 2 || options.workers > kMostMembers || servers > kMostMembers) give_up("too many processes");
     shared_ = new (map_memory(sizeof(TeamShared), MAP_SHARED)) TeamShared;
+    shared_->servers = options.servers;
     init_barrier(shared_->everybody, servers + options.workers);
     init_barrier(shared_->groups[0], options.workers);
     init_barrier(shared_->groups[1], 2);
@@ -251,6 +260,7 @@ class Processes {
     const std::string& address = server->address().text;
     if (address.size() >= sizeof shared_->addresses[0]) give_up("a server's address is too long");
     std::strcpy(shared_->addresses[first + static_cast<std::size_t>(index)], address.c_str());
+    shared_->server_processes[first + static_cast<std::size_t>(index)] = ::getpid();
     ::pthread_barrier_wait(&shared_->everybody);
     server->set_members(addresses_of(store));
     ::pthread_barrier_wait(&shared_->everybody);

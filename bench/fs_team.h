@@ -75,6 +75,10 @@ class Team {
   [[nodiscard]] std::byte* shared_memory() const;
   /// The file system of the servers with that store, its number in TeamOptions::stores.
   [[nodiscard]] client::FileSystem connect(std::size_t store, bool direct) const;
+  /// Of one of the servers with that store.
+  [[nodiscard]] int server_process(std::size_t store, int index) const;
+  /// A folder that goes away with the team.
+  [[nodiscard]] std::string folder() const;
 
  private:
   [[nodiscard]] double time_once(const std::function<void()>& work, int repeats) const;

@@ -1,29 +1,25 @@
-# `cmake --install`: the weir command, the libraries, the headers that are API, and a package file for find_package(weir).
+# Rules for what `cmake --install` copies, for the folders that have something to install.  cmake/package.cmake has the rest.
+#
+# Everything belongs to a component, and each component is one Debian package:
+#
+#   runtime          weir           the programs, libweir.so
+#   development      libweir-dev    headers, static libraries, files for CMake and pkg-config; what says nothing else
+#   openmpi, mpich   weir-<mpi>     shared libraries tied to one MPI
+#
+# A component that nothing belongs to gives no package.
 
 include(GNUInstallDirs)
-include(CMakePackageConfigHelpers)
 
-get_property(components GLOBAL PROPERTY WEIR_COMPONENTS)
-list(TRANSFORM components PREPEND weir_ OUTPUT_VARIABLE libraries)
-install(TARGETS ${libraries} EXPORT weir-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(component IN LISTS components)
-  install(
-    DIRECTORY "${PROJECT_SOURCE_DIR}/src/weir/${component}"
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weir
-    FILES_MATCHING
-    PATTERN "*.h"
-    PATTERN "testing.h" EXCLUDE
-    PATTERN "internal" EXCLUDE
-    PATTERN "corpus" EXCLUDE)
-endforeach()
-if(TARGET weir)
-  install(TARGETS weir RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
-set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
-install(EXPORT weir-targets NAMESPACE weir:: DESTINATION ${package_dir})
-configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/weir-config.cmake.in" "${PROJECT_BINARY_DIR}/weir-config.cmake"
-                              INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/weir-config-version.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/weir-config.cmake" "${PROJECT_BINARY_DIR}/weir-config-version.cmake"
-        DESTINATION ${package_dir})
+# weir_install_shared(<target> COMPONENT <component> [EXPORT]): a shared library; with EXPORT also for users of find_package(weir).
+function(weir_install_shared target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "EXPORT" "COMPONENT" "")
+  set(export)
+  if(arg_EXPORT)
+    set(export EXPORT weir-targets)
+  endif()
+  # The link that linkers follow is for development; a library without a version has none.
+  install(TARGETS ${target} ${export} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${arg_COMPONENT}
+                                              NAMELINK_COMPONENT development)
+endfunction()

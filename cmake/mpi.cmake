@@ -71,12 +71,12 @@ function(weir_add_mpi_library component)
     PATTERN "internal" EXCLUDE)
 endfunction()
 
-# weir_add_mpi_test(<component> RANKS n... [DEPENDS target...])
+# weir_add_mpi_test(<component> RANKS n... [DEPENDS target...] [WRAPPER command...])
 #
 # Every *_test.cpp of the folder as one program per MPI, <component>_test_<mpi>, run with each number of ranks.  All cases of a run
-# share one launch: starting ranks takes longer than most cases.
+# share one launch: starting ranks takes longer than most cases.  WRAPPER: a command that runs the launcher.
 function(weir_add_mpi_test component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "RANKS;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "RANKS;DEPENDS;WRAPPER")
   if(NOT WEIR_BUILD_TESTS)
     return()
   endif()
@@ -91,7 +91,7 @@ function(weir_add_mpi_test component)
     weir_set_warnings(${target})
     foreach(ranks IN LISTS arg_RANKS)
       set(name ${component}_${mpi}.Ranks${ranks})
-      add_test(NAME ${name} COMMAND ${WEIR_${mpi}_LAUNCH} -n ${ranks} $<TARGET_FILE:${target}>)
+      add_test(NAME ${name} COMMAND ${arg_WRAPPER} ${WEIR_${mpi}_LAUNCH} -n ${ranks} $<TARGET_FILE:${target}>)
       # MPI libraries keep memory to the end, which is not ours to report.
       set_tests_properties(${name} PROPERTIES LABELS ${component} TIMEOUT 300 PROCESSORS ${ranks}
                                               ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")

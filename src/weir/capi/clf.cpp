@@ -296,7 +296,11 @@ int CLF_open(const char* path, int flags, ...) {
 }
 
 int CLF_close(int fd) {
-  return guarded_status([&] { return Table::get().remove(fd); });
+  return guarded_status([&]() -> Status {
+    WEIR_TRY(const auto descriptor, Table::get().find(fd));
+    WEIR_RETURN_IF_ERROR(Table::get().remove(fd));
+    return descriptor->file.close();  // it is closed whatever that says
+  });
 }
 
 int CLF_unlink(const char* path) {

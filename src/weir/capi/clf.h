@@ -42,6 +42,7 @@ int CLF_Type_free(CLF_Datatype* type);
 /* O_RDONLY, O_WRONLY or O_RDWR, with O_CREAT (then `mode` is used), O_EXCL, O_TRUNC, O_APPEND.  A new file is striped over all targets by 64K
  * until CLF_setlayout says otherwise. */
 int CLF_open(const char* path, int flags, ...);
+/* EIO: a server was started again, and bytes that were not synced may be lost.  The descriptor is closed all the same. */
 int CLF_close(int fd);
 int CLF_unlink(const char* path);
 

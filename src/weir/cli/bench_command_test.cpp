@@ -12,6 +12,7 @@ namespace {
 
 using internal::bench_command;
 using internal::BenchOptions;
+using internal::Launch;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -19,16 +20,18 @@ using ::testing::HasSubstr;
 TEST(BenchCommandTest, StartsAProgramDirectlyOrUnderALauncher) {
   BenchOptions options;
   options.rest = {"--quick"};
-  EXPECT_THAT(bench_command("transfer_bench", false, options), ElementsAre("transfer_bench", "--quick"));
+  EXPECT_THAT(bench_command("transfer_bench", Launch::kAlone, options), ElementsAre("transfer_bench", "--quick"));
   options.mpi = "mpich";
   options.ranks = 4;
-  EXPECT_THAT(bench_command("redist_bench_mpich", true, options),
+  EXPECT_THAT(bench_command("redist_bench_mpich", Launch::kRanks, options),
               ElementsAre("mpiexec.mpich", "-n", "4", "redist_bench_mpich", "--quick"));
   options.mpi = "openmpi";
-  const auto words = bench_command("redist_bench_openmpi", true, options);
+  const auto words = bench_command("redist_bench_openmpi", Launch::kRanks, options);
   EXPECT_EQ(words.front(), "mpirun.openmpi");
   EXPECT_THAT(words, Contains("redist_bench_openmpi"));
   EXPECT_EQ(words.back(), "--quick");
+  const auto run = bench_command("mpiio_bench_openmpi", Launch::kWeirRun, options);
+  EXPECT_THAT(std::vector(run.begin() + 1, run.begin() + 4), ElementsAre("run", "--", "mpirun.openmpi"));
 }
 
 int run_words(const std::vector<const char*>& words, std::string& err) {
@@ -42,7 +45,7 @@ int run_words(const std::vector<const char*>& words, std::string& err) {
 
 TEST(BenchCommandTest, KnowsEveryBench) {
   std::string err;
-  for (const char* name : {"copy", "pack", "paths", "redist", "scalapack"}) {
+  for (const char* name : {"copy", "pack", "paths", "redist", "mpiio", "view", "matrix", "scale", "scalapack"}) {
     EXPECT_EQ(run_words({"weir", "bench", name, "--help"}, err), kExitOk) << name << ": " << err;
   }
 }

@@ -1,9 +1,14 @@
 #include <weir/cli/run.h>
 
+#include <algorithm>
 #include <new>
+#include <string_view>
 
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/fs_connect.h>
+#include <weir/cli/internal/job_slurm.h>
+#include <weir/cli/internal/report_command.h>
+#include <weir/cli/internal/run_command.h>
 #include <weir/cli/internal/version.h>
 
 namespace weir::cli {
@@ -14,6 +19,7 @@ using internal::Selection;
 
 constexpr char kExamples[] =
     "Examples:\n"
+    "  weir run -- mpirun -n 8 ./simulation weir:/out.dat\n"
     "  weir up --servers 4 && weir put input.dat /input.dat && weir ls -l\n"
     "  weir layout show 'hpf(shape=[8,8], dist=(*,BLOCK), grid=[1,4])'\n"
     "  weir layout --help\n";
@@ -59,12 +65,23 @@ int run_selected(const Selection& selection, Console& console) {
   return *exit_code;
 }
 
+// How many words are ours: those of a command to run, after "--", are not even looked at.
+int count_own(int argc, const char* const* argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "run") return argc;
+  return static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
+}
+
 int parse_and_run(int argc, const char* const* argv, Console& console) {
   CLI::App app{"Weir: a parallel file system and I/O runtime for array data", "weir"};
   app.set_version_flag("--version", concat("weir ", internal::kVersion), "Print the version");
   app.require_subcommand(1);
   app.footer(kExamples);
   Selection selection;
+  const int own = count_own(argc, argv);
+  if (own < argc) selection.command.assign(argv + own + 1, argv + argc);
+  internal::add_run(app, selection);
+  internal::add_env(app, selection);
+  internal::add_report(app, selection);
   internal::add_daemon_commands(app, selection);
   internal::add_name_commands(app, selection);
   internal::add_copy_commands(app, selection);
@@ -72,8 +89,9 @@ int parse_and_run(int argc, const char* const* argv, Console& console) {
   internal::add_layout(app, selection);
   internal::add_model(app, selection);
   internal::add_bench(app, selection);
+  internal::add_serve_job(app, selection);
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::Success& success) {  // --help, --version
     app.exit(success, console.out, console.err);
     return kExitOk;

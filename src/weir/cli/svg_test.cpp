@@ -137,8 +137,6 @@ TEST(SvgTest, AFileThatCannotBeWrittenIsAnError) {
   EXPECT_THAT(outcome.err, HasSubstr("'/no/such/folder/x.svg'"));
 }
 
-TEST(SvgTest, EscapesText) { EXPECT_EQ(escape_xml("<a & \"b\">\n"), "&lt;a &amp; &quot;b&quot;&gt; "); }
-
 TEST(PaletteTest, ElementsDiffer) {
   for (const Offset elements : {2, 8, 9, 24}) {
     for (Offset i = 0; i < elements; ++i) {

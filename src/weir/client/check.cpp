@@ -113,10 +113,22 @@ class Check {
         end.commit = false;
         status = session_.call<wire::AttributesT>(0, std::move(end)).status();
         if (status.is_ok()) data_.erase(will_be.data);
+        if (status.is_ok()) status = lower_fences(names[i - 1].attributes);
       }
       find(Finding::Kind::kRelayout, concat(names[i].path, ": a relayout did not end; the old layout serves"),
            options_.repair && status.is_ok());
     }
+  }
+
+  // Of a relayout whose client ended just before its last step.
+  Status lower_fences(const wire::AttributesT& file) {
+    for (std::uint32_t element = 0; element < file.targets.size(); ++element) {
+      wire::FenceT fence;
+      fence.action = wire::FenceAction::Lower;
+      fence.subfile = std::make_unique<wire::Subfile>(file.data, element);
+      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(file.targets[element], std::move(fence)).status());
+    }
+    return Status::ok();
   }
 
   [[nodiscard]] bool belongs(const Stored& one) const {

@@ -362,6 +362,33 @@ TEST_P(ConformanceTest, LargeTransfersInManySlices) {
   }
 }
 
+// More than a window of the buffer that such memory goes through, by message the first time and mapped, where that is possible, the second.
+TEST_P(ConformanceTest, LargeMemoryInPieces) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/file", layout_of("hpf(shape=[512,512], elem=8, dist=(*,BLOCK), grid=[1,3])"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view, IsOk());
+  const Offset bytes = 512 * 512 * 8 - 100;
+  const auto every_other = Element::create({{0, 7, 0, 1, {}}}, {.disp = 3, .period = 16});
+  ASSERT_THAT(every_other, IsOk());
+  for (unsigned round = 0; round < 2; ++round) {
+    SCOPED_TRACE(round);
+    const Bytes source = numbered(static_cast<std::size_t>(2 * bytes + 32), round);
+    ASSERT_THAT(view->write(50, bytes, ConstMemory{source.data(), *every_other}), IsOk());
+    Bytes back(source.size());
+    ASSERT_THAT(view->read(50, bytes, Memory{back.data(), *every_other}), IsOk());
+    Bytes straight(static_cast<std::size_t>(bytes));
+    ASSERT_THAT(view->read(50, straight), IsOk());
+    for (Offset i = 0; i < bytes; ++i) {
+      const auto at = static_cast<std::size_t>(*every_other->unmap(i));
+      ASSERT_EQ(back[at], source[at]) << i;
+      ASSERT_EQ(straight[static_cast<std::size_t>(i)], source[at]) << i;
+    }
+  }
+}
+
 TEST_P(ConformanceTest, ConcurrentClientsWriteDisjointViews) {
   const Cluster cluster(options());
   const FileSystem shared = cluster.connect();
@@ -624,6 +651,10 @@ TEST_P(ConformanceTest, ADeadServerIsNamedAndComesBack) {
   Bytes back(50);
   EXPECT_THAT(view->read(0, back), IsOk());  // all of it on server 0
   cluster.start(1);
+  if (quick.store == "memory") {
+    EXPECT_THAT(view->write(0, bytes), StatusIs(ErrorCode::kIoError, HasSubstr("server 1")));
+    return;
+  }
   EXPECT_THAT(view->write(0, bytes), IsOk());
   Bytes whole(bytes.size());
   EXPECT_THAT(view->read(0, whole), IsOk());
@@ -751,7 +782,125 @@ TEST(RelayoutFaultTest, EveryLostAnswerLeavesOneLayoutServing) {
   fail_relayout_everywhere(storage::FaultOptions::When::kAfter);
 }
 
+// ---------------------------------------------------------------- cut where bytes are out of order
+
+/// One past the last byte of the subfile that a file of `size` bytes has.
+Offset length_below(const Element& element, Offset size) {
+  Offset length = 0;
+  for (Offset y = 0; y < size + 2 * element.size(); ++y) {
+    const std::optional<Offset> x = element.unmap(y);
+    if (x && *x < size) length = y + 1;
+  }
+  return length;
+}
+
+TEST(TruncateTest, KeepsJustTheBytesBelowTheCut) {
+  const Cluster cluster(ClusterOptions{});
+  const FileSystem fs = cluster.connect();
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const Partition layout =
+        seed % 4 == 0 ? layout_of("tiles(shape=[8,8], elem=2, tile=[3,3], over=2)") : random_layout(random);
+    const auto file = fs.create(concat("/", seed), layout);
+    ASSERT_THAT(file, IsOk());
+    const auto view = file->linear();
+    const Offset from = layout.disp();
+    const Bytes bytes = random_bytes(random, random.between(1, 300));
+    const Offset end = from + std::ssize(bytes);
+    ASSERT_THAT(view->write(from, bytes), IsOk());
+    const Offset cut = random.between(from, end);
+    ASSERT_THAT(file->truncate(cut), IsOk());
+    const auto stat = fs.stat(concat("/", seed));
+    ASSERT_THAT(stat, IsOk());
+    EXPECT_EQ(stat->size, cut);
+    for (std::uint32_t i = 0; i < stat->subfiles.size(); ++i) {
+      EXPECT_EQ(stat->subfiles[i].length, length_below(*layout.element(i), cut)) << "subfile " << i;
+    }
+    ASSERT_THAT(file->truncate(end), IsOk());
+    Bytes expected = bytes;
+    std::fill(expected.begin() + (cut - from), expected.end(), std::byte{0});
+    Bytes back(bytes.size());
+    ASSERT_THAT(view->read(from, back), IsOk());
+    EXPECT_TRUE(back == expected) << "bytes behind the cut came back";
+  }
+}
+
+// One period of this layout has 2^46 bytes: what is cleared is bounded by the bytes that there are.
+TEST(TruncateTest, CostsNoMoreThanTheFileHas) {
+  const Cluster cluster(ClusterOptions{});
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/large", layout_of("tiles(shape=[8388608,8388608], elem=1, tile=[4096,4096], over=3)"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view->write(0, numbered(100'000, 1)), IsOk());
+  ASSERT_THAT(file->truncate(10), IsOk());
+  EXPECT_THAT(file->size(), IsOkAndHolds(10));
+  ASSERT_THAT(file->truncate(100'000), IsOk());
+  Bytes back(100'000);
+  Bytes expected = numbered(100'000, 1);
+  std::fill(expected.begin() + 10, expected.end(), std::byte{0});
+  ASSERT_THAT(view->read(0, back), IsOk());
+  EXPECT_TRUE(back == expected);
+}
+
+// ---------------------------------------------------------------- locks of many
+
+TEST(LockTest, ManyClientsTakeTurnsAndNoneIsLeftOut) {
+  constexpr int kClients = 6;
+  constexpr int kTimes = 20;
+  const Cluster cluster(ClusterOptions{});
+  const FileSystem fs = cluster.connect();
+  ASSERT_THAT(fs.create("/count", layout_of("stripe(unit=8, over=1)")), IsOk());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&] {
+      const FileSystem mine = cluster.connect();
+      const auto file = mine.open("/count");
+      ASSERT_THAT(file, IsOk());
+      const auto view = file->linear();
+      for (int k = 0; k < kTimes; ++k) {
+        const auto lock = file->lock(0, 8, true);
+        ASSERT_THAT(lock.status(), IsOk());
+        std::int64_t count = 0;
+        ASSERT_THAT(view->read(0, std::as_writable_bytes(std::span(&count, 1))), IsOk());
+        ++count;
+        ASSERT_THAT(view->write(0, std::as_bytes(std::span(&count, 1))), IsOk());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::int64_t count = 0;
+  ASSERT_THAT(fs.open("/count")->linear()->read(0, std::as_writable_bytes(std::span(&count, 1))), IsOk());
+  EXPECT_EQ(count, kClients * kTimes);
+}
+
 // ---------------------------------------------------------------- what an access costs
+
+TEST(AccessReportTest, CountsWhatItTakesToMapMemory) {
+  ClusterOptions options;
+  options.servers = 1;
+  const Cluster cluster(options);
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/direct", layout_of("stripe(unit=1M, over=1)"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  const Bytes bytes = numbered(std::size_t{1} << 20, 1);
+  ASSERT_THAT(view->write(0, bytes), IsOk());
+  AccessReport report = view->report();
+  EXPECT_EQ(report.direct_bytes, std::ssize(bytes));
+  EXPECT_EQ(report.messages, 2) << "Share and Reserve";
+  EXPECT_GT(report.index_bytes, 0);
+  EXPECT_EQ(report.extra_bytes, 0);
+  ASSERT_THAT(view->write(0, bytes), IsOk());
+  EXPECT_EQ(view->report().messages, 2) << "once is enough";
+
+  // A layout that is found to be stale: what was moved until then was moved in vain.
+  ASSERT_THAT(fs.relayout("/direct", layout_of("stripe(unit=512K, over=1)")), IsOk());
+  ASSERT_THAT(view->write(0, bytes), IsOk());
+  report = view->report();
+  EXPECT_EQ(report.moved_bytes - report.extra_bytes, 3 * std::ssize(bytes));
+}
 
 TEST(AccessReportTest, CountsMessagesAndIndexBytesOfTheViewPaper) {
   ClusterOptions options;

@@ -29,7 +29,8 @@ Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
 
 Result<std::shared_ptr<OpenFile>> open_with(const std::shared_ptr<Session>& session, const std::string& path,
                                             const wire::AttributesT& attributes) {
-  WEIR_TRY(auto incarnation, Incarnation::create(path, attributes));
+  auto unsynced = std::make_shared<internal::Unsynced>(session->server_count());
+  WEIR_TRY(auto incarnation, Incarnation::create(path, attributes, std::move(unsynced)));
   return std::make_shared<OpenFile>(session, path, std::move(incarnation));
 }
 
@@ -60,6 +61,7 @@ Result<File> FileSystem::create(const std::string& path, const layout::Partition
   create.mode = options.mode;
   create.exclusive = options.exclusive;
   create.targets = options.targets;
+  create.stores = session_->stores();
   WEIR_TRY(const wire::AttributesT attributes,
            session_->call<wire::AttributesT>(0, std::move(create), options.exclusive ? Repeat::kNever : Repeat::kSafe));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
@@ -176,13 +178,19 @@ Status FileSystem::set_layout(const std::string& path, const layout::Partition& 
   wire::SetAttributesT set;
   set.path = path;
   set.layout = wire::to_bytes(layout);
-  return session_->call<wire::AttributesT>(0, std::move(set)).status();
+  set.stores = session_->stores();
+  WEIR_RETURN_IF_ERROR(session_->call<wire::AttributesT>(0, std::move(set)).status());
+  // Empty, but whoever has the file open with the old layout must be told before it writes.
+  return internal::remove_subfiles(*session_, *file.open_->incarnation());
 }
 
 Status FileSystem::relayout(const std::string& path, const layout::Partition& layout,
                             const RelayoutOptions& options) const {
   return internal::relayout(session_, path, layout, options);
 }
+
+Result<Counter> FileSystem::make_counter(Offset value) const { return Counter::make(session_, value); }
+Result<Counter> FileSystem::counter(std::uint64_t id) const { return Counter::find(session_, id); }
 
 std::uint32_t FileSystem::target_count() const { return session_->server_count(); }
 
@@ -221,6 +229,7 @@ Result<Offset> File::size() const { return open_->size(); }
 Status File::truncate(Offset size) const { return open_->truncate(size); }
 Status File::preallocate(Offset size) const { return open_->preallocate(size); }
 Status File::sync() const { return open_->sync(); }
+Status File::close() const { return open_->check_kept(); }
 
 // ---------------------------------------------------------------- locks
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/client/counter.h>
 #include <weir/layout/element.h>
 #include <weir/layout/partition.h>
 
@@ -82,10 +83,10 @@ struct CreateOptions {
 /// What an access cost, counted: the table of the View I/O paper.
 struct AccessReport {
   std::int64_t calls = 0;           ///< Reads and writes asked for.
-  std::int64_t messages = 0;        ///< Sent to targets for them.
+  std::int64_t messages = 0;        ///< Sent to targets for them, to register views, to map and reserve memory.
   std::int64_t index_bytes = 0;     ///< Sent to say which bytes are meant, views included.
   std::int64_t moved_bytes = 0;     ///< Moved between memory of the program and targets.
-  std::int64_t extra_bytes = 0;     ///< Of these, not asked for.
+  std::int64_t extra_bytes = 0;     ///< Of these, in vain: moved once more since a server or the layout was gone.
   std::int64_t direct_bytes = 0;    ///< Of these, copied without any message.
   std::int64_t gathered_bytes = 0;  ///< Copied once more on the client's side, since its pieces were not in one.
 };
@@ -174,7 +175,11 @@ class File {
   Status truncate(Offset size) const;
   /// Takes room for the first `size` bytes, and makes the file at least so long.
   Status preallocate(Offset size) const;
+  /// When it returns, what was written through this file and its views is safe from crashes, as far as the stores can promise that.
+  /// \error kIoError if a server was started again since: what was written to it and not synced before may be lost.  Told once.
   Status sync() const;
+  /// Only tells that error, of bytes that were not synced; asks the servers that have some.  The file stays usable.
+  Status close() const;
   /// Waits until no other holder's lock on the range conflicts, at most as long as calls may take.
   Result<FileLock> lock(Offset from, Offset to, bool exclusive) const;
 
@@ -262,8 +267,11 @@ class FileSystem {
   Status set_owner(const std::string& path, std::uint32_t uid, std::uint32_t gid) const;
   /// Of a file that has no bytes yet.  \error kInvalidArgument otherwise: names relayout()
   Status set_layout(const std::string& path, const layout::Partition& layout) const;
-  /// Moves the bytes target to target by plan; all or nothing.
+  /// Moves the bytes target to target by plan; all or nothing.  Readers go on meanwhile; writers wait, as long as calls may take.
   Status relayout(const std::string& path, const layout::Partition& layout, const RelayoutOptions& options = {}) const;
+  /// A number that clients share; others find it by its id.  \error kNotFound if it is gone
+  Result<Counter> make_counter(Offset value = 0) const;
+  Result<Counter> counter(std::uint64_t id) const;
   /// At least 1; asks nobody.
   [[nodiscard]] std::uint32_t target_count() const;
   Result<std::vector<TargetUsage>> usage() const;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/xml.h>
+
 namespace weir::model {
 namespace {
 
@@ -19,20 +21,6 @@ constexpr double kBand = 1.12;
 // Distinct for most colour-blind readers.
 constexpr const char* kColors[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9",
                                    "#E69F00", "#555555", "#8C564B", "#7F3FBF", "#A0A000"};
-
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 class Plot {
  public:
@@ -53,7 +41,7 @@ class Plot {
         "height=\"{1:.0f}\" "
         "font-family=\"Helvetica,Arial,sans-serif\" font-size=\"11\">\n<title>{2}</title>\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        kLeft + kEdge + kLegend, kTop + kEdge + 56, escape(title));
+        kLeft + kEdge + kLegend, kTop + kEdge + 56, escape_xml(title));
     text(kLeft, 20, title, "start");
     axes();
     diagonals();
@@ -72,7 +60,7 @@ class Plot {
 
   void text(double at_x, double at_y, const std::string& content, const char* anchor) {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at_x, at_y, anchor,
-                        escape(content));
+                        escape_xml(content));
   }
 
   void line(double x1, double y1, double x2, double y2, const char* style) {
@@ -119,7 +107,7 @@ class Plot {
     out_ += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.2\" fill=\"{}\" fill-opacity=\"0.65\"><title>{}</title></circle>\n",
         x(nanoseconds(point.measured_seconds, point)), y(nanoseconds(point.predicted_seconds, point)),
-        color(point.group), escape(point.name));
+        color(point.group), escape_xml(point.name));
   }
 
   void legend(std::span<const Point> points) {

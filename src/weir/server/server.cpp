@@ -93,12 +93,14 @@ struct Server::Impl final : net::Handler {
   Status open();
   void handle(net::Request request) override;
   void disconnected(net::PeerId peer) override;
+  [[nodiscard]] Status check(const wire::RequestHeadT& head) const;
   void dispatch(const CallPtr& call);
   void answer_members(const CallPtr& call) const;
   void answer_statistics(const CallPtr& call);
   void stop();
 
   // Set at the start.
+  const std::uint64_t boot = storage::random_id();
   Options options;
   net::Identity identity;
   std::unique_ptr<storage::Store> store;
@@ -130,7 +132,8 @@ Status Server::Impl::open() {
     WEIR_TRY(handover, internal::HandoverServer::start());
   }
   io = std::make_unique<internal::IoService>(
-      *store, internal::IoService::Options{.host = identity.host, .handover = handover.get()});
+      *store, internal::IoService::Options{
+                  .host = identity.host, .handover = handover.get(), .boot = boot, .fence_grace = options.fence_grace});
   WEIR_TRY(listener, net::listen(options.address, options.key, *this));
   members = {listener->address()};
   thread = std::thread([this] { listener->run(); });
@@ -144,9 +147,18 @@ void Server::Impl::handle(net::Request request) {
   if (!head.is_ok()) return request.reply(wire::encode_failure(head.status()));
   if (names_bytes(head->operation.type)) counters.index_bytes += request.head().size();
   const net::Deadline deadline = deadline_of(head->remaining_ms);
-  const auto call = std::make_shared<Call>(Call{std::move(request), std::move(head).value(), deadline, counters});
-  if (is_stopping) return call->fail({ErrorCode::kUnavailable, concat("server ", options.index, " is stopping")});
+  const auto call = std::make_shared<Call>(Call{std::move(request), std::move(head).value(), deadline, counters, boot});
+  if (const Status status = check(call->head); !status.is_ok()) return call->fail(status);
   dispatch(call);
+}
+
+Status Server::Impl::check(const wire::RequestHeadT& head) const {
+  if (is_stopping) return {ErrorCode::kUnavailable, concat("server ", options.index, " is stopping")};
+  if (head.store == 0 || head.store == store->id()) return Status::ok();
+  return {ErrorCode::kIoError,
+          concat("server ", options.index, " at ", listener->address().text, ": the store that had these bytes is lost",
+                 options.store == "memory" ? " (it was in memory, and the server was started again since)" : "",
+                 "; remove the file, or put it there again")};
 }
 
 void Server::Impl::dispatch(const CallPtr& call) {
@@ -173,7 +185,11 @@ void Server::Impl::answer_members(const CallPtr& call) const {
     auto server = std::make_unique<wire::ServerT>();
     server->index = i;
     server->address = members[i].text;
-    if (members[i] == listener->address()) server->host = identity.host, server->store = options.store;
+    if (members[i] == listener->address()) {
+      server->host = identity.host;
+      server->store = options.store;
+      server->store_id = store->id();
+    }
     answer.servers.push_back(std::move(server));
   }
   call->answer(std::move(answer));

@@ -3,6 +3,7 @@
 // A server: one target (a store) with its I/O service, and on server 0 the metadata service too.  One event loop, one thread: state has one owner
 // and needs no locks.
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct Options {
   std::string store = "memory";  ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
   Offset capacity_bytes = 0;     ///< Of a memory store; 0: half of the machine's memory.
   bool share_memory = true;      ///< Hand memory of the store to clients on this host.
+  /// How long a subfile stays fenced whose relayout has lost its client: that may come back.
+  std::chrono::milliseconds fence_grace{15'000};
 };
 
 /// \threadsafety start(), stop() and the rest by one thread; the server has its own.

@@ -441,6 +441,97 @@ TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
   EXPECT_EQ(pwrite(descriptor.get(), &seen, 1, storage::kDataStart), -1) << "asked for reading only";
 }
 
+wire::FenceT fence_request(wire::FenceAction action, std::uint64_t token) {
+  wire::FenceT request;
+  request.action = action;
+  request.subfile = subfile(9);
+  request.token = token;
+  return request;
+}
+
+TEST_P(ServerTest, FencedSubfilesAreReadAndNotWritten) {
+  Peer mover = peer();
+  Peer client = peer();
+  const Bytes body(100, std::byte{3});
+  const auto write = [&] { return client.call(write_pieces(9, {{0, 100}}), body).status; };
+  ASSERT_THAT(write(), IsOk());
+  ASSERT_THAT(mover.call(fence_request(wire::FenceAction::Raise, 1)).status, IsOk());
+  EXPECT_THAT(write(), StatusIs(ErrorCode::kStale, HasSubstr("laid out anew")));
+  EXPECT_THAT(client.call(write_pieces(9, {}, 77)).status, StatusIs(ErrorCode::kStale));
+  Bytes back(100);
+  EXPECT_THAT(client.call(read_pieces(9, {{0, 100}}), {}, back).status, IsOk());
+  EXPECT_EQ(back, body);
+
+  EXPECT_THAT(client.call(fence_request(wire::FenceAction::Raise, 2)).status,
+              StatusIs(ErrorCode::kUnavailable, HasSubstr("another relayout")));
+  EXPECT_THAT(client.call(fence_request(wire::FenceAction::Confirm, 2)).status, StatusIs(ErrorCode::kStale));
+  EXPECT_THAT(client.call(fence_request(wire::FenceAction::Lower, 2)).status, IsOk());
+  EXPECT_THAT(write(), StatusIs(ErrorCode::kStale)) << "the fence of another stays";
+  EXPECT_THAT(mover.call(fence_request(wire::FenceAction::Confirm, 1)).status, IsOk());
+  EXPECT_THAT(mover.call(fence_request(wire::FenceAction::Lower, 1)).status, IsOk());
+  EXPECT_THAT(write(), IsOk());
+  EXPECT_THAT(mover.call(fence_request(wire::FenceAction::Confirm, 1)).status, StatusIs(ErrorCode::kStale));
+}
+
+TEST_P(ServerTest, AFenceFallsWithItsClientUnlessItWasConfirmed) {
+  options.fence_grace = std::chrono::milliseconds(0);
+  restart();
+  Peer client = peer();
+  const Bytes body(100, std::byte{3});
+  const auto write = [&] { return client.call(write_pieces(9, {{0, 100}}), body).status; };
+  Peer first = peer();
+  ASSERT_THAT(first.call(fence_request(wire::FenceAction::Raise, 1)).status, IsOk());
+  EXPECT_THAT(write(), StatusIs(ErrorCode::kStale));
+  first.disconnect();
+  // Whether the server knows already is a matter of time, not of chance.
+  while (write().code() == ErrorCode::kStale) std::this_thread::yield();
+  EXPECT_THAT(write(), IsOk());
+
+  Peer second = peer();
+  ASSERT_THAT(second.call(fence_request(wire::FenceAction::Raise, 2)).status, IsOk());
+  ASSERT_THAT(second.call(fence_request(wire::FenceAction::Confirm, 2)).status, IsOk());
+  second.disconnect();
+  Peer third = peer();
+  Status raised;  // takes over once the second is known to be gone
+  while (!(raised = third.call(fence_request(wire::FenceAction::Raise, 3)).status).is_ok()) {
+    ASSERT_THAT(raised, StatusIs(ErrorCode::kUnavailable));
+    EXPECT_THAT(write(), StatusIs(ErrorCode::kStale));
+  }
+  EXPECT_THAT(client.call(fence_request(wire::FenceAction::Lower, 0)).status, IsOk()) << "any, to repair";
+  EXPECT_THAT(write(), IsOk());
+}
+
+TEST_P(ServerTest, TellsItsLifeAndItsStore) {
+  struct Seen {
+    std::uint64_t boot;
+    std::uint64_t store;
+  };
+  const auto look = [&] {
+    Peer client = peer();
+    const Answer answer = client.call(wire::MembershipT{});
+    return Seen{answer.head.boot, answer.head.answer.AsMembers()->servers[0]->store_id};
+  };
+  const auto ask_for = [&](std::uint64_t store) {
+    Peer client = peer();
+    wire::InspectT inspect;
+    inspect.subfile = subfile(9);
+    return client.finish(client.start(wire::encode_request(std::move(inspect), 10'000, store))).status;
+  };
+  const Seen before = look();
+  EXPECT_NE(before.boot, 0u);
+  EXPECT_NE(before.store, 0u);
+  EXPECT_EQ(look().boot, before.boot);
+  EXPECT_THAT(ask_for(before.store), IsOk());
+  restart();
+  EXPECT_NE(look().boot, before.boot);
+  EXPECT_EQ(look().store == before.store, GetParam() == "disk") << "memory is gone with its server";
+  if (GetParam() == "disk") {
+    EXPECT_THAT(ask_for(before.store), IsOk());
+  } else {
+    EXPECT_THAT(ask_for(before.store), StatusIs(ErrorCode::kIoError, HasSubstr("lost")));
+  }
+}
+
 TEST_P(ServerTest, MembersAreAsTold) {
   server->set_members({server->address(), {"local:other"}});
   Peer client = peer();

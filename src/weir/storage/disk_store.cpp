@@ -102,6 +102,8 @@ class DiskStore final : public Store {
     if (!status.is_ok()) WEIR_LOG_ERROR("disk store: closing: {}", status.message());
   }
 
+  [[nodiscard]] std::uint64_t id() const override { return directory_.id(); }
+
   Status read(SubfileId id, std::span<const ReadPiece> pieces) override {
     WEIR_RETURN_IF_ERROR(check_pieces("read", id, pieces));
     trim();

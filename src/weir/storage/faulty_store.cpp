@@ -55,6 +55,10 @@ Result<std::optional<std::span<std::byte>>> FaultyStore::map(SubfileId id, Offse
 
 void FaultyStore::note_written(SubfileId id, Offset to, Offset file_end) { store_->note_written(id, to, file_end); }
 
+void FaultyStore::fence(SubfileId id, bool is_fenced) { store_->fence(id, is_fenced); }
+
+std::uint64_t FaultyStore::id() const { return store_->id(); }
+
 Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing) {
   return faults_->run("share", [&] { return store_->share(id, for_writing); });
 }

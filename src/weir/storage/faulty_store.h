@@ -78,6 +78,8 @@ class FaultyStore final : public Store {
   Result<std::vector<SubfileId>> list() override;
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override;
   void note_written(SubfileId id, Offset to, Offset file_end) override;  // cannot fail, is not counted
+  void fence(SubfileId id, bool is_fenced) override;                     // likewise
+  [[nodiscard]] std::uint64_t id() const override;                       // likewise
   Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing) override;
 
  private:

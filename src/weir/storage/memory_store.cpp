@@ -133,6 +133,12 @@ class MemoryStore final : public Store {
     if (MemorySubfile* subfile = find(id)) subfile->note_written(to, file_end);
   }
 
+  void fence(SubfileId id, bool is_fenced) override {
+    if (is_fenced || find(id) != nullptr) make(id).fence(is_fenced);
+  }
+
+  [[nodiscard]] std::uint64_t id() const override { return id_; }
+
   Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing) override {
     auto shared = make(id).shared_region();
     if (!shared.is_ok()) return about("share", id, shared.status());
@@ -153,6 +159,7 @@ class MemoryStore final : public Store {
   }
   MemorySubfile& make(SubfileId id) { return subfiles_.try_emplace(id, source_).first->second; }
 
+  const std::uint64_t id_ = random_id();
   MemorySource source_;
   std::map<SubfileId, MemorySubfile> subfiles_;  // after source_: gives room back when it goes
   Lent lent_;

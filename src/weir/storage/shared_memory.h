@@ -11,9 +11,11 @@
 //   is_full(chunk)      room is taken for every page of it: may be written without the server.  Full chunks are touched, too
 //   is_touched(chunk)   something may have been written: may be read.  Otherwise it is all zero, and reading it would only take room
 //
-// A client checks `state` before each access, writes only to full chunks below mapped_bytes (else it asks the server to reserve them),
-// and afterwards raises `length` and `file_end`.  What a client writes into Control can hurt only this subfile: the server
-// believes no value in it without checking its range.
+// A client checks `state` before and after each access, writes only to full chunks below mapped_bytes (else it asks the server to reserve
+// them), and afterwards raises `length` and `file_end`.  Between writing and looking at `state` again it takes a turn, as does the server
+// between fencing the subfile and reading it: either the client sees the fence, and writes its bytes again where they belong then, or the
+// server sees the bytes.  What a client writes into Control can hurt only this subfile: the server believes no value in it without
+// checking its range.
 
 #include <atomic>
 #include <cstdint>
@@ -29,9 +31,10 @@ inline constexpr Offset kDataStart = kControlBytes;
 inline constexpr Offset kMostChunks = 65536;
 
 struct Control {
-  enum State : std::uint32_t { kServing = 1, kGone = 2 };  ///< kGone: removed or laid out anew; open again.
+  /// kGone: removed or laid out anew; open again.  kFenced: being laid out anew; may be read, not written.
+  enum State : std::uint32_t { kServing = 1, kGone = 2, kFenced = 3 };
   std::atomic<std::uint32_t> state{kServing};
-  std::atomic<std::uint32_t> unused{0};
+  std::atomic<std::uint32_t> turns{0};
   std::atomic<Offset> mapped_bytes{0};
   std::atomic<Offset> length{0};
   std::atomic<Offset> file_end{0};
@@ -40,6 +43,9 @@ struct Control {
 };
 static_assert(sizeof(Control) <= kControlBytes);
 static_assert(std::atomic<Offset>::is_always_lock_free);
+
+/// Of two that take a turn, the later one sees all that the earlier one has written.
+inline void take_turn(Control& control) noexcept { control.turns.fetch_add(1, std::memory_order_acq_rel); }
 
 inline bool test_bit(const std::atomic<std::uint64_t>* bits, Offset chunk) noexcept {
   return ((bits[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64)) & 1) != 0;

@@ -1,5 +1,7 @@
 #include <weir/storage/store.h>
 
+#include <random>
+
 #include <weir/storage/shared_memory.h>
 
 namespace weir::storage {
@@ -7,6 +9,13 @@ namespace weir::storage {
 Result<std::optional<SharedMemory>> Store::share(SubfileId id, bool for_writing) {
   (void)id, (void)for_writing;
   return std::optional<SharedMemory>{};
+}
+
+std::uint64_t random_id() {
+  std::random_device device;
+  for (;;) {
+    if (const std::uint64_t id = (std::uint64_t{device()} << 32) | device(); id != 0) return id;
+  }
 }
 
 }  // namespace weir::storage

@@ -90,8 +90,18 @@ class Store {
   }
   virtual void note_written(SubfileId id, Offset to, Offset file_end) { (void)id, (void)to, (void)file_end; }
 
+  /// Tells processes that have mapped the subfile that they must not write to it (any more, or again).  They look before and after each
+  /// write, and do again elsewhere what was written while it was fenced; the server itself refuses other writes.
+  virtual void fence(SubfileId id, bool is_fenced) { (void)id, (void)is_fenced; }
+
+  /// Of this store only, kept as long as its bytes are: a store that lost them is another.
+  [[nodiscard]] virtual std::uint64_t id() const = 0;
+
   /// The subfile for other processes on this host to map; nothing if the store has no such thing.
   virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing);
 };
+
+/// Not 0, and not one that ever was.
+std::uint64_t random_id();
 
 }  // namespace weir::storage

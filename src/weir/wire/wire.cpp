@@ -28,7 +28,9 @@ std::size_t volume(const Vector* vector) {
 }
 
 std::size_t volume(const Attributes* attributes) {
-  return attributes == nullptr ? 0 : volume(attributes->layout()) + volume(attributes->targets());
+  return attributes == nullptr
+             ? 0
+             : volume(attributes->layout()) + volume(attributes->targets()) + volume(attributes->stores());
 }
 std::size_t volume(const Entry& entry) { return volume(entry.name()) + volume(entry.attributes()); }
 std::size_t volume(const Band& band) { return volume(band.view()) + volume(band.subfile()); }
@@ -96,13 +98,13 @@ Result<typename Table::NativeTableType> decode_table(std::span<const std::byte> 
 Bytes encode(const RequestHeadT& head) { return encode_table<RequestHead>(head); }
 Bytes encode(const ReplyHeadT& head) { return encode_table<ReplyHead>(head); }
 
-Bytes encode_failure(const Status& status) {
+Bytes encode_failure(const Status& status, std::uint64_t boot) {
   assert(!status.is_ok());
   FailureT failure;
   failure.code = static_cast<std::uint8_t>(status.code());
   failure.message = status.message();
   failure.location = status.location().value_or(-1);
-  return encode_reply(std::move(failure));
+  return encode_reply(std::move(failure), boot);
 }
 
 Result<RequestHeadT> decode_request(std::span<const std::byte> bytes) {

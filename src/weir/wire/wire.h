@@ -24,24 +24,26 @@ inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 Bytes encode(const RequestHeadT& head);
 Bytes encode(const ReplyHeadT& head);
 
-/// encode_request(LookupT{...}, 500)
+/// encode_request(LookupT{...}, 500).  `store`: the one that is meant, if it must be that.
 template <typename Table>
-Bytes encode_request(Table operation, std::int64_t remaining_ms) {
+Bytes encode_request(Table operation, std::int64_t remaining_ms, std::uint64_t store = 0) {
   RequestHeadT head;
   head.operation.Set(std::move(operation));
   head.remaining_ms = remaining_ms;
+  head.store = store;
   return encode(head);
 }
 
 template <typename Table>
-Bytes encode_reply(Table answer) {
+Bytes encode_reply(Table answer, std::uint64_t boot = 0) {
   ReplyHeadT head;
   head.answer.Set(std::move(answer));
+  head.boot = boot;
   return encode(head);
 }
 
 /// A FailureT.  \pre !status.is_ok()
-Bytes encode_failure(const Status& status);
+Bytes encode_failure(const Status& status, std::uint64_t boot = 0);
 
 /// \error kCorrupt
 Result<RequestHeadT> decode_request(std::span<const std::byte> bytes);

@@ -1,4 +1,4 @@
-// weir bench copy, pack, paths, redist, scalapack
+// weir bench copy, pack, paths, redist, mpiio, view, matrix, scale, scalapack
 //
 // Benchmarks are programs of their own, since those against an MPI library are tied to it: this command finds the one asked for
 // beside the `weir` program (or in ../libexec/weir), starts it, under the MPI's launcher where it needs one, and becomes it.
@@ -19,23 +19,35 @@ struct Bench {
   const char* name;
   const char* program;  // without the MPI's name
   bool per_mpi;
-  bool needs_launcher;
+  Launch launch;
   const char* summary;
 };
 
 constexpr Bench kBenches[] = {
-    {"copy", "transfer_bench", false, false, "Gather, scatter and copy plans against memcpy and hand-written loops"},
-    {"pack", "mpi_pack_bench", true, true, "Gather plans against MPI_Pack"},
-    {"paths", "model_bench", false, false, "Packet strides, and local copies direct against packed"},
-    {"redist", "redist_bench", true, true, "Redistribution of arrays against MPI_Alltoallw with darray types"},
-    {"view", "view_bench", false, false, "Views against memcpy, list I/O, data sieving and two-phase I/O"},
-    {"matrix", "matrix_bench", false, false, "Phases of writing a matrix: layouts of columns, squares and rows"},
-    {"scalapack", "scalapack_bench", false, true, "The drop-in for p?gemr2d against ScaLAPACK's own (Open MPI)"},
+    {"copy", "transfer_bench", false, Launch::kAlone,
+     "Gather, scatter and copy plans against memcpy and hand-written loops"},
+    {"pack", "mpi_pack_bench", true, Launch::kRanks, "Gather plans against MPI_Pack"},
+    {"paths", "model_bench", false, Launch::kAlone, "Packet strides, and local copies direct against packed"},
+    {"redist", "redist_bench", true, Launch::kRanks,
+     "Redistribution of arrays against MPI_Alltoallw with darray types"},
+    {"mpiio", "mpiio_bench", true, Launch::kWeirRun,
+     "MPI-IO through Weir against the MPI's own and MPI_Alltoallv by hand"},
+    {"view", "view_bench", false, Launch::kAlone, "Views against memcpy, list I/O, data sieving and two-phase I/O"},
+    {"matrix", "matrix_bench", false, Launch::kAlone,
+     "Phases of writing a matrix: layouts of columns, squares and rows"},
+    {"scale", "scale_bench", false, Launch::kAlone, "Many small files, open files and views: rates and memory"},
+    {"scalapack", "scalapack_bench", false, Launch::kRanks,
+     "The drop-in for p?gemr2d against ScaLAPACK's own (Open MPI)"},
 };
+
+std::filesystem::path this_program() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
 
 std::filesystem::path find_program(const std::string& name) {
   std::error_code error;
-  const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto here = this_program().parent_path();
   for (const auto& folder : {here, here.parent_path() / "libexec" / "weir"}) {
     if (std::filesystem::exists(folder / name, error)) return folder / name;
   }
@@ -62,9 +74,9 @@ Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& 
     return Status(
         ErrorCode::kIoError,
         concat("the program ", name, " is not beside `weir`: configure with -DWEIR_BUILD_BENCHMARKS=ON and build ",
-               name, bench.needs_launcher ? " (needs the MPI's development package)" : ""));
+               name, bench.launch != Launch::kAlone ? " (needs the MPI's development package)" : ""));
   }
-  std::vector<std::string> words = bench_command(program.string(), bench.needs_launcher, options);
+  std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -75,8 +87,12 @@ Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& 
 
 }  // namespace
 
-std::vector<std::string> bench_command(const std::string& program, bool needs_launcher, const BenchOptions& options) {
-  std::vector<std::string> words = needs_launcher ? launcher(options) : std::vector<std::string>();
+std::vector<std::string> bench_command(const std::string& program, Launch launch, const BenchOptions& options) {
+  std::vector<std::string> words;
+  if (launch == Launch::kWeirRun) words = {this_program().string(), "run", "--"};
+  if (launch != Launch::kAlone) {
+    for (std::string& word : launcher(options)) words.push_back(std::move(word));
+  }
   words.push_back(program);
   words.insert(words.end(), options.rest.begin(), options.rest.end());
   return words;
@@ -93,7 +109,7 @@ void add_bench(CLI::App& app, Selection& selection) {
           ->check(CLI::IsMember({"openmpi", "mpich"}))
           ->capture_default_str();
     }
-    if (one.needs_launcher) {
+    if (one.launch != Launch::kAlone) {
       command->add_option("--ranks", options->ranks, "Processes to start")
           ->check(CLI::PositiveNumber)
           ->capture_default_str();

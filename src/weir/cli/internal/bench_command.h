@@ -11,7 +11,14 @@ struct BenchOptions {
   std::vector<std::string> rest;  ///< For the benchmark itself.
 };
 
-/// The words that start a benchmark program, under the launcher of its MPI if it needs one.
-std::vector<std::string> bench_command(const std::string& program, bool needs_launcher, const BenchOptions& options);
+/// How a benchmark program is started.
+enum class Launch {
+  kAlone,
+  kRanks,    ///< Under the launcher of its MPI.
+  kWeirRun,  ///< The same, inside `weir run`.
+};
+
+/// The words that do.
+std::vector<std::string> bench_command(const std::string& program, Launch launch, const BenchOptions& options);
 
 }  // namespace weir::cli::internal

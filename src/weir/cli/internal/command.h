@@ -27,6 +27,7 @@ struct Console {
 struct Selection {
   std::string name;  ///< "weir layout map"
   std::function<Result<int>(Console&)> action;
+  std::vector<std::string> command;  ///< Of `weir run`: what follows "--", for others to understand.
 };
 
 /// Adds `weir layout` with all its subcommands to `app`; parsing fills in `selection`.

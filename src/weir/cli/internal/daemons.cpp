@@ -5,19 +5,22 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <weir/base/descriptor.h>
 #include <weir/base/text.h>
+#include <weir/client/connection_file.h>
 #include <weir/server/server.h>
 
 namespace weir::cli::internal {
@@ -27,64 +30,7 @@ namespace {
 constexpr auto kPollInterval = std::chrono::milliseconds(10);
 
 Status system_error(const char* what) {
-  return {ErrorCode::kIoError, concat("weir up: ", what, ": ", std::strerror(errno))};
-}
-
-/// One end of a pipe.
-class Pipe {
- public:
-  Pipe() = default;
-  explicit Pipe(int descriptor) : descriptor_(descriptor) {}
-  [[nodiscard]] int get() const { return descriptor_.get(); }
-
-  /// A line without its end; empty at the end of all.
-  [[nodiscard]] std::string read_line() const {
-    std::string line;
-    char c = 0;
-    for (;;) {
-      const ssize_t count = ::read(get(), &c, 1);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0 || c == '\n') return line;
-      line.push_back(c);
-    }
-  }
-
-  void write_line(const std::string& line) const {
-    const std::string text = line + "\n";
-    // A peer that is gone shows when the next line is read.
-    static_cast<void>(!::write(get(), text.data(), text.size()));
-  }
-
- private:
-  Descriptor descriptor_;
-};
-
-struct Ends {
-  Pipe read;
-  Pipe write;
-};
-
-Result<Ends> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe");
-  return Ends{Pipe(ends[0]), Pipe(ends[1])};
-}
-
-// Standard input from nowhere, output to the log, everything else that was open closed but the two pipes.
-void settle(const DaemonOptions& options, int keep_in, int keep_out) {
-  ::setsid();
-  ::umask(077);
-  static_cast<void>(!::chdir("/"));
-  const int nowhere = ::open("/dev/null", O_RDWR);
-  const int log = options.log_file.empty() ? -1 : ::open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  ::dup2(nowhere, STDIN_FILENO);
-  ::dup2(log >= 0 ? log : nowhere, STDOUT_FILENO);
-  ::dup2(log >= 0 ? log : nowhere, STDERR_FILENO);
-  const int low = std::min(keep_in, keep_out);
-  const int high = std::max(keep_in, keep_out);
-  if (low > 3) ::close_range(3, static_cast<unsigned>(low - 1), 0);
-  if (high > low + 1) ::close_range(static_cast<unsigned>(low + 1), static_cast<unsigned>(high - 1), 0);
-  ::close_range(static_cast<unsigned>(high + 1), ~0U, 0);
+  return {ErrorCode::kIoError, concat("start servers: ", what, ": ", std::strerror(errno))};
 }
 
 void raise_descriptor_limit() {
@@ -94,40 +40,16 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The life of a server; in the process that it is.
-int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key, const Pipe& from_parent,
-          Pipe to_parent) {
-  ::signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int one : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, one);
-  // Before any thread is made: all of them inherit it, and only sigwait() below takes these signals.
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
-  server::Options how;
-  how.index = index;
-  how.address.text = concat("tcp:", options.listen, ":0");
-  how.key = key;
-  how.store = options.store;
-  how.capacity_bytes = options.capacity_bytes;
-  auto server = server::Server::start(how);
-  if (!server.is_ok()) {
-    to_parent.write_line(concat("error ", server.status().message()));
-    return 1;
+// Until a signal asks to stop, or the parent that it follows is gone.
+void wait_for_end(const sigset_t& signals, const Pipe& from_parent, bool follows_parent) {
+  const Descriptor arrived(::signalfd(-1, &signals, SFD_CLOEXEC));
+  pollfd events[2] = {{arrived.get(), POLLIN, 0}, {follows_parent ? from_parent.get() : -1, POLLIN, 0}};
+  for (;;) {
+    if (::poll(events, 2, -1) < 0 && errno == EINTR) continue;
+    if (events[0].revents != 0) return;
+    if (from_parent.read_line() != "keep") return;
+    events[1].fd = -1;
   }
-  to_parent.write_line((*server)->address().text);
-  std::vector<net::Address> members;
-  for (std::string line = from_parent.read_line(); !line.empty(); line = from_parent.read_line())
-    members.push_back({line});
-  if (members.empty()) return 1;  // the parent gave up
-  (*server)->set_members(members);
-  to_parent.write_line("ready");
-  to_parent = Pipe();
-  int signal = 0;
-  ::sigwait(&signals, &signal);
-  (*server)->stop();
-  return 0;
 }
 
 struct Child {
@@ -137,14 +59,14 @@ struct Child {
 };
 
 Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const net::Key& key) {
-  WEIR_TRY(Ends up, make_pipe());
-  WEIR_TRY(Ends down, make_pipe());
+  WEIR_TRY(PipeEnds up, make_pipe());
+  WEIR_TRY(PipeEnds down, make_pipe());
   const pid_t middle = ::fork();
   if (middle < 0) return system_error("fork");
   if (middle == 0) {
     const pid_t server = ::fork();
     if (server != 0) ::_exit(server < 0 ? 1 : 0);
-    settle(options, down.read.get(), up.write.get());
+    settle_in_background(options.log_file, down.read.get(), up.write.get());
     Pipe out = std::move(up.write);
     out.write_line(std::to_string(::getpid()));
     const int code = serve(options, index, key, down.read, std::move(out));
@@ -155,31 +77,30 @@ Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const
   up.write = Pipe();
   down.read = Pipe();
   const std::string number = up.read.read_line();
-  if (number.empty()) return Status(ErrorCode::kIoError, concat("weir up: cannot start server ", index));
+  if (number.empty()) return Status(ErrorCode::kIoError, concat("cannot start server ", index));
   return Child{Process::find(std::stoll(number)), std::move(up.read), std::move(down.write)};
 }
 
-Result<net::Address> address_of(const Child& child, std::uint32_t index, const DaemonOptions& options) {
+// What server `index` says next.
+Result<std::string> hear(const Child& child, std::uint32_t index, const DaemonOptions& options) {
   const std::string line = child.from.read_line();
-  constexpr std::string_view kError = "error ";
-  if (line.rfind(kError, 0) == 0) {
-    return Status(ErrorCode::kIoError, concat("weir up: server ", index, ": ", line.substr(kError.size())));
+  const std::string number = concat(index, " ");
+  const std::string error = concat(number, "error ");
+  if (line.rfind(error, 0) == 0) {
+    return Status(ErrorCode::kIoError, concat("server ", index, ": ", line.substr(error.size())));
   }
-  if (line.empty()) {
-    return Status(ErrorCode::kIoError, concat("weir up: server ", index, " ended before it listened",
-                                              options.log_file.empty() ? "" : concat("; see ", options.log_file)));
-  }
-  return net::Address{line};
+  if (line.rfind(number, 0) == 0) return line.substr(number.size());
+  return Status(ErrorCode::kIoError, concat("server ", index, " ended before it was ready",
+                                            options.log_file.empty() ? "" : concat("; see ", options.log_file)));
 }
 
-Status introduce(std::vector<Child>& children, const std::vector<Daemon>& daemons) {
-  for (Child& child : children) {
+Status introduce(const std::vector<Child>& children, const std::vector<Daemon>& daemons, const DaemonOptions& options) {
+  for (const Child& child : children) {
     for (const Daemon& daemon : daemons) child.to.write_line(daemon.address.text);
     child.to.write_line("");
   }
-  for (std::size_t i = 0; i < children.size(); ++i) {
-    if (children[i].from.read_line() == "ready") continue;
-    return {ErrorCode::kIoError, concat("weir up: server ", i, " ended before it was ready")};
+  for (std::uint32_t i = 0; i < children.size(); ++i) {
+    WEIR_RETURN_IF_ERROR(hear(children[i], i, options).status());
   }
   return Status::ok();
 }
@@ -189,12 +110,24 @@ Result<std::vector<Daemon>> start_all(const DaemonOptions& options, const net::K
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(options.servers); ++i) {
     WEIR_TRY(Child child, start_one(options, i, key));
     children.push_back(std::move(child));
-    WEIR_TRY(net::Address address, address_of(children.back(), i, options));
-    daemons.push_back({children.back().process, std::move(address)});
+    WEIR_TRY(std::string address, hear(children.back(), i, options));
+    daemons.push_back({children.back().process, {std::move(address)}, Pipe()});
   }
-  WEIR_RETURN_IF_ERROR(introduce(children, daemons));
+  WEIR_RETURN_IF_ERROR(introduce(children, daemons, options));
+  for (std::size_t i = 0; options.follows_parent && i < daemons.size(); ++i) daemons[i].to = std::move(children[i].to);
   return daemons;
 }
+
+Status save_processes(const std::string& connection, const std::vector<Process>& processes) {
+  const std::string path = processes_path(connection);
+  std::ofstream file(path, std::ios::trunc);
+  for (const Process& one : processes) file << one.number << ' ' << one.started << '\n';
+  file.flush();
+  if (file) return Status::ok();
+  return {ErrorCode::kIoError, concat("cannot write ", path, ": ", std::strerror(errno))};
+}
+
+Offset half_of_memory() { return Offset{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) / 2; }
 
 bool none_runs(const std::vector<Process>& processes) {
   return std::none_of(processes.begin(), processes.end(), [](const Process& one) { return one.is_running(); });
@@ -202,29 +135,154 @@ bool none_runs(const std::vector<Process>& processes) {
 
 }  // namespace
 
+Result<std::string> check_store(const std::string& store) {
+  constexpr std::string_view kDisk = "disk:";
+  if (store == "memory") return store;
+  if (store.rfind(kDisk, 0) != 0 || store.size() == kDisk.size()) {
+    return invalid_argument(concat("--store '", store, "': write memory, or disk:DIR"));
+  }
+  return concat(kDisk, std::filesystem::absolute(store.substr(kDisk.size())).string());
+}
+
+Status check_server_count(int servers) {
+  if (servers >= 1 && servers <= 1024) return Status::ok();
+  return invalid_argument(concat("--servers ", servers, ": from 1 to 1024"));
+}
+
+std::string Pipe::read_line() const {
+  std::string line;
+  char c = 0;
+  for (;;) {
+    const ssize_t count = ::read(get(), &c, 1);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0 || c == '\n') return line;
+    line.push_back(c);
+  }
+}
+
+void Pipe::write_line(const std::string& line) const {
+  const std::string text = line + "\n";
+  // A peer that is gone shows when the next line is read.
+  static_cast<void>(!::write(get(), text.data(), text.size()));
+}
+
+Result<PipeEnds> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe");
+  return PipeEnds{Pipe(ends[0]), Pipe(ends[1])};
+}
+
+void settle_in_background(const std::string& log_file, int keep_in, int keep_out) {
+  ::setsid();
+  ::umask(077);
+  static_cast<void>(!::chdir("/"));
+  const int nowhere = ::open("/dev/null", O_RDWR);
+  const int log = log_file.empty() ? -1 : ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ::dup2(nowhere, STDIN_FILENO);
+  ::dup2(log >= 0 ? log : nowhere, STDOUT_FILENO);
+  ::dup2(log >= 0 ? log : nowhere, STDERR_FILENO);
+  const int low = std::min(keep_in, keep_out);
+  const int high = std::max(keep_in, keep_out);
+  if (low > 3) ::close_range(3, static_cast<unsigned>(low - 1), 0);
+  if (high > low + 1) ::close_range(static_cast<unsigned>(low + 1), static_cast<unsigned>(high - 1), 0);
+  ::close_range(static_cast<unsigned>(high + 1), ~0U, 0);
+}
+
+int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key, const Pipe& from_parent,
+          Pipe to_parent) {
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int one : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, one);
+  // Before any thread is made: all of them inherit it, and only wait_for_end() takes these signals.
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  server::Options how;
+  how.index = index;
+  how.address.text = concat("tcp:", options.listen, ":0");
+  how.key = key;
+  how.store = options.store;
+  how.capacity_bytes = options.capacity_bytes;
+  auto server = server::Server::start(how);
+  if (!server.is_ok()) {
+    to_parent.write_line(concat(index, " error ", server.status().message()));
+    return 1;
+  }
+  to_parent.write_line(concat(index, " ", (*server)->address().text));
+  std::vector<net::Address> members;
+  for (std::string line = from_parent.read_line(); !line.empty(); line = from_parent.read_line())
+    members.push_back({line});
+  if (members.empty()) return 1;  // the parent gave up
+  (*server)->set_members(members);
+  to_parent.write_line(concat(index, " ready"));
+  to_parent = Pipe();
+  wait_for_end(signals, from_parent, options.follows_parent);
+  (*server)->stop();
+  return 0;
+}
+
 Process Process::find(std::int64_t number) {
   std::ifstream file(concat("/proc/", number, "/stat"));
   std::string text((std::istreambuf_iterator<char>(file)), {});
   // The second field, the name, may hold anything; those after its last ")" are numbers, the 20th of them the time.
   const std::size_t end = text.rfind(')');
-  if (end == std::string::npos) return {number, 0};
+  if (end == std::string::npos) return {number};
   std::istringstream rest(text.substr(end + 1));
   std::string field;
-  for (int i = 0; i < 20 && rest; ++i) rest >> field;
-  return {number, std::strtoll(field.c_str(), nullptr, 10)};
+  rest >> field;
+  if (field == "Z" || field == "X") return {number};  // dead; nobody has asked for its exit code yet
+  std::int64_t parent = 0;
+  rest >> parent;
+  for (int i = 2; i < 20 && rest; ++i) rest >> field;
+  return {number, std::strtoll(field.c_str(), nullptr, 10), parent};
 }
 
 bool Process::is_running() const { return started != 0 && find(number).started == started; }
 
 Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& key) {
   std::vector<Child> children;
-  Result<std::vector<Daemon>> daemons = start_all(options, key, children);
+  DaemonOptions each = options;
+  if (each.capacity_bytes == 0) each.capacity_bytes = half_of_memory() / std::max(options.servers, 1);
+  Result<std::vector<Daemon>> daemons = start_all(each, key, children);
   if (!daemons.is_ok()) {
     std::vector<Process> processes;
     for (const Child& child : children) processes.push_back(child.process);
     stop_daemons(processes, std::chrono::seconds(2));
   }
   return daemons;
+}
+
+std::string processes_path(const std::string& connection) { return connection + ".servers"; }
+
+std::vector<Process> load_processes(const std::string& connection) {
+  std::vector<Process> processes;
+  std::ifstream file(processes_path(connection));
+  for (Process one; file >> one.number >> one.started;) processes.push_back(one);
+  return processes;
+}
+
+std::vector<Process> processes_of(const std::vector<Daemon>& daemons) {
+  std::vector<Process> processes;
+  for (const Daemon& daemon : daemons) processes.push_back(daemon.process);
+  return processes;
+}
+
+Status write_files(const std::string& connection, const net::Key& key, const std::vector<net::Address>& servers,
+                   const std::vector<Process>& processes) {
+  WEIR_RETURN_IF_ERROR(save_processes(connection, processes));
+  return client::ConnectionFile{key, servers}.write(connection);
+}
+
+Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, const std::string& connection) {
+  const net::Key key = net::Key::random();
+  WEIR_TRY(std::vector<Daemon> daemons, start_daemons(options, key));
+  std::vector<net::Address> servers;
+  for (const Daemon& daemon : daemons) servers.push_back(daemon.address);
+  const Status status = write_files(connection, key, servers, processes_of(daemons));
+  if (status.is_ok()) return daemons;
+  stop_daemons(processes_of(daemons), std::chrono::seconds(2));
+  return status;
 }
 
 int stop_daemons(const std::vector<Process>& processes, std::chrono::milliseconds patience) {

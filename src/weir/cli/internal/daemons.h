@@ -5,11 +5,13 @@
 //   start: fork twice (so that nobody waits for them), a session of their own, output to a log file
 //
 //   parent                              server i
-//     <────────── "tcp:HOST:PORT\n" ──────        it listens; or "error MESSAGE\n", and it ends
+//     <─────── "I tcp:HOST:PORT\n" ───────        it listens; or "I error MESSAGE\n", and it ends
 //     ── all addresses, one a line, "\n" ─>        who else there is
-//     <────────── "ready\n" ──────────────        from now on it serves, until SIGTERM
+//     <─────────── "I ready\n" ───────────        from now on it serves, until SIGTERM
+//     ─────────── "keep\n" ───────────────>        only to servers that follow their parent: it may end now.  They stop at the end
+//                                                  of all lines otherwise, which comes when the parent ends, however it ends
 //
-// If one of them fails, all are stopped.
+// If one of them fails, all are stopped.  Beside the connection file, NAME.servers says which processes there are.
 
 #include <chrono>
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include <weir/base/checked.h>
+#include <weir/base/descriptor.h>
 #include <weir/base/result.h>
 #include <weir/net/net.h>
 
@@ -27,25 +30,72 @@ struct DaemonOptions {
   std::string store = "memory";
   Offset capacity_bytes = 0;  ///< Of each memory store; 0: an equal share of half of the machine's memory.
   std::string listen = "127.0.0.1";
-  std::string log_file;  ///< Empty: nowhere.
+  std::string log_file;         ///< Empty: nowhere.
+  bool follows_parent = false;  ///< Servers end with the process that started them.
 };
+
+/// "memory", or "disk:DIR" with DIR made absolute: servers live in another directory than their user.
+/// \error kInvalidArgument
+Result<std::string> check_store(const std::string& store);
+Status check_server_count(int servers);
 
 /// A process, told apart from later ones with the same number by when it started.
 struct Process {
   std::int64_t number = 0;
   std::int64_t started = 0;  ///< In ticks since the machine started.
+  std::int64_t parent = 0;   ///< When it was found.
 
-  [[nodiscard]] static Process find(std::int64_t number);
+  [[nodiscard]] static Process find(std::int64_t number);  ///< `started` is 0 if there is none, or a dead one.
   [[nodiscard]] bool is_running() const;
 };
+
+/// One end of a pipe that carries lines.
+class Pipe {
+ public:
+  Pipe() = default;
+  explicit Pipe(int descriptor) : descriptor_(descriptor) {}
+  [[nodiscard]] int get() const { return descriptor_.get(); }
+  /// A line without its end; empty at the end of all.
+  [[nodiscard]] std::string read_line() const;
+  void write_line(const std::string& line) const;
+
+ private:
+  Descriptor descriptor_;
+};
+
+struct PipeEnds {
+  Pipe read;
+  Pipe write;
+};
+/// Not for programs that are started.  \error kIoError
+Result<PipeEnds> make_pipe();
 
 struct Daemon {
   Process process;
   net::Address address;
+  Pipe to;  ///< Of servers that follow their parent.
 };
 
 /// \pre No other thread runs in this process.
 Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& key);
+
+/// For a process that goes on in the background: a session of its own, standard input from nowhere, output to the log, everything else that was
+/// open closed but two descriptors.
+void settle_in_background(const std::string& log_file, int keep_in, int keep_out);
+
+/// The server that this process is, from now on: says and hears on the two pipes what the picture above shows.
+/// \returns its exit code.
+int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key, const Pipe& from_parent,
+          Pipe to_parent);
+
+/// Writes the connection file and the list of processes: what `weir up` leaves.
+Status write_files(const std::string& connection, const net::Key& key, const std::vector<net::Address>& servers,
+                   const std::vector<Process>& processes);
+/// Starts servers and writes the files.
+Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, const std::string& connection);
+[[nodiscard]] std::string processes_path(const std::string& connection);
+[[nodiscard]] std::vector<Process> load_processes(const std::string& connection);
+[[nodiscard]] std::vector<Process> processes_of(const std::vector<Daemon>& daemons);
 
 /// Asks them to stop (they answer what is under way and sync their stores), and kills those that have not after `patience`.
 /// \returns how many had to be killed.

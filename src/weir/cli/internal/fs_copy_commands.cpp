@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include <weir/base/descriptor.h>
-#include <weir/cli/internal/fs_connect.h>
+#include <weir/cli/internal/fs_copy.h>
 #include <weir/cli/internal/parallel_copy.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>
@@ -25,17 +25,6 @@ using client::File;
 using client::FileSystem;
 using client::Stat;
 using client::View;
-
-struct TransferOptions {
-  FileSystemOptions file_system;
-  std::string source;
-  std::string target;
-  std::string layout;
-  std::string view;
-  Offset element = 0;
-  int jobs = 4;
-  bool verify = false;
-};
 
 struct CatOptions {
   FileSystemOptions file_system;
@@ -130,8 +119,8 @@ Offset resume_at(Offset length, Offset size, const CopyOptions& how) {
 
 Result<int> explain_interruption(const Status& status, const TransferOptions& options, Console& console) {
   if (status.message() != kInterrupted) return status;
-  console.err << "weir: interrupted; the same command again goes on from here (" << options.source << " to "
-              << options.target << ")\n";
+  console.err << "weir: interrupted" << (options.is_resumable ? "; the same command again goes on from here (" : " (")
+              << options.source << " to " << options.target << ")\n";
   return kExitInterrupted;
 }
 
@@ -178,90 +167,10 @@ Result<int> put_stream(const FileSystem& fs, const std::string& target, const Tr
   return kExitOk;
 }
 
-Result<int> put(const TransferOptions& options, Console& console) {
-  WEIR_TRY(const FileSystem fs, connect(options.file_system));
-  std::string target = weir_path(options.target);
-  const Result<Stat> existing = fs.stat(target);
-  if (existing.is_ok() && existing->is_directory) {
-    target = concat(target == "/" ? "" : target, "/", last_part(options.source));
-  }
-  if (options.source == "-") return put_stream(fs, target, options, console);
-
-  WEIR_TRY(const LocalFile local, LocalFile::open(options.source, O_RDONLY));
-  WEIR_TRY(const struct stat source, local.status());
-  if (S_ISDIR(source.st_mode)) {
-    return Status(ErrorCode::kIsDirectory, concat(options.source, " is a directory: put takes files"));
-  }
-  WEIR_TRY(const layout::Partition partition, layout_for(options, fs, console));
-  // Through a view, a file that is there is written into: other elements of it stay.
-  const bool is_part = options.view.empty();
-  const auto time = static_cast<std::uint64_t>(source.st_mtim.tv_sec * 1'000'000'000 + source.st_mtim.tv_nsec);
-  const std::string name = is_part ? part_name(target, static_cast<std::uint64_t>(source.st_size), time,
-                                               std::hash<std::string>()(layout::print(partition)))
-                                   : target;
-  WEIR_TRY(const File file, fs.create(name, partition));
-  WEIR_TRY(const View view, view_of(file, options.view, options.element, console));
-  WEIR_TRY(const Offset length, file.size());
-
-  ProgressBar bar(console.err, console.terminal, last_part(options.source));
-  const Offset from = is_part ? resume_at(length, source.st_size, copy_options(options, 0, 0, bar)) : 0;
-  if (from > 0) console.err << "weir put: going on at byte " << from << " of " << source.st_size << '\n';
-  const Status status = copy_in_parallel(from, source.st_size, copy_options(options, from, source.st_size, bar),
-                                         [&](Offset at, std::span<std::byte> buffer) -> Status {
-                                           WEIR_RETURN_IF_ERROR(local.read(at, buffer));
-                                           return view.write(at, buffer);
-                                         });
-  if (!status.is_ok()) return explain_interruption(status, options, console);
-  if (is_part) WEIR_RETURN_IF_ERROR(file.truncate(source.st_size));
-  WEIR_RETURN_IF_ERROR(file.sync());
-  if (options.verify) {
-    const Status same = verify(local, view, source.st_size, options, console);
-    if (!same.is_ok()) return explain_interruption(same, options, console);
-  }
-  if (is_part) WEIR_RETURN_IF_ERROR(fs.rename(name, target));
-  return kExitOk;
-}
-
 // ---- get, cat ------------------------------------------------------------------------------------------------------
 
 // Bytes that a view has of a file of this size.
 Offset view_bytes(const View& view, Offset size) { return view.element().count_below(size); }
-
-Result<int> get(const TransferOptions& options, Console& console) {
-  WEIR_TRY(const FileSystem fs, connect(options.file_system));
-  const std::string source = weir_path(options.source);
-  WEIR_TRY(const Stat found, fs.stat(source));
-  if (found.is_directory) return Status(ErrorCode::kIsDirectory, concat(source, " is a directory: get takes files"));
-  WEIR_TRY(const File file, fs.open(source));
-  WEIR_TRY(const View view, view_of(file, options.view, options.element, console));
-  const Offset size = view_bytes(view, found.size);
-
-  std::string target = options.target.empty() ? last_part(source) : options.target;
-  struct stat folder {};
-  if (::stat(target.c_str(), &folder) == 0 && S_ISDIR(folder.st_mode)) target = concat(target, "/", last_part(source));
-  const std::uint64_t what = std::hash<std::string>()(concat(options.view, "#", options.element)) ^ found.file;
-  const std::string part =
-      part_name(target, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(found.changed_ns), what);
-  WEIR_TRY(const LocalFile local, LocalFile::open(part, O_RDWR | O_CREAT));
-  WEIR_TRY(const struct stat partial, local.status());
-
-  ProgressBar bar(console.err, console.terminal, last_part(source));
-  const Offset from = resume_at(partial.st_size, size, copy_options(options, 0, 0, bar));
-  if (from > 0) console.err << "weir get: going on at byte " << from << " of " << size << '\n';
-  const Status status = copy_in_parallel(from, size, copy_options(options, from, size, bar),
-                                         [&](Offset at, std::span<std::byte> buffer) -> Status {
-                                           WEIR_RETURN_IF_ERROR(view.read(at, buffer));
-                                           return local.write(at, buffer);
-                                         });
-  if (!status.is_ok()) return explain_interruption(status, options, console);
-  WEIR_RETURN_IF_ERROR(local.finish(size));
-  if (options.verify) {
-    const Status same = verify(local, view, size, options, console);
-    if (!same.is_ok()) return explain_interruption(same, options, console);
-  }
-  if (::rename(part.c_str(), target.c_str()) != 0) return system_error(concat("cannot rename ", part, " to ", target));
-  return kExitOk;
-}
 
 Result<int> cat(const CatOptions& options, Console& console) {
   WEIR_TRY(const FileSystem fs, connect(options.file_system));
@@ -307,6 +216,87 @@ void add_copying(CLI::App& command, TransferOptions& options) {
 }
 
 }  // namespace
+
+Result<int> put(const TransferOptions& options, Console& console) {
+  WEIR_TRY(const FileSystem fs, connect(options.file_system));
+  std::string target = weir_path(options.target);
+  const Result<Stat> existing = fs.stat(target);
+  if (existing.is_ok() && existing->is_directory) {
+    target = concat(target == "/" ? "" : target, "/", last_part(options.source));
+  }
+  if (options.source == "-") return put_stream(fs, target, options, console);
+
+  WEIR_TRY(const LocalFile local, LocalFile::open(options.source, O_RDONLY));
+  WEIR_TRY(const struct stat source, local.status());
+  if (S_ISDIR(source.st_mode)) {
+    return Status(ErrorCode::kIsDirectory, concat(options.source, " is a directory: put takes files"));
+  }
+  WEIR_TRY(const layout::Partition partition, layout_for(options, fs, console));
+  // Through a view, a file that is there is written into: other elements of it stay.
+  const bool is_part = options.view.empty();
+  const auto time = static_cast<std::uint64_t>(source.st_mtim.tv_sec * 1'000'000'000 + source.st_mtim.tv_nsec);
+  const std::string name = is_part ? part_name(target, static_cast<std::uint64_t>(source.st_size), time,
+                                               std::hash<std::string>()(layout::print(partition)))
+                                   : target;
+  WEIR_TRY(const File file, fs.create(name, partition));
+  WEIR_TRY(const View view, view_of(file, options.view, options.element, console));
+  WEIR_TRY(const Offset length, file.size());
+
+  ProgressBar bar(console.err, console.terminal, last_part(options.source));
+  const Offset from = is_part ? resume_at(length, source.st_size, copy_options(options, 0, 0, bar)) : 0;
+  if (from > 0) console.err << "weir put: going on at byte " << from << " of " << source.st_size << '\n';
+  const Status status = copy_in_parallel(from, source.st_size, copy_options(options, from, source.st_size, bar),
+                                         [&](Offset at, std::span<std::byte> buffer) -> Status {
+                                           WEIR_RETURN_IF_ERROR(local.read(at, buffer));
+                                           return view.write(at, buffer);
+                                         });
+  if (!status.is_ok()) return explain_interruption(status, options, console);
+  if (is_part) WEIR_RETURN_IF_ERROR(file.truncate(source.st_size));
+  WEIR_RETURN_IF_ERROR(file.sync());
+  if (options.verify) {
+    const Status same = verify(local, view, source.st_size, options, console);
+    if (!same.is_ok()) return explain_interruption(same, options, console);
+  }
+  if (is_part) WEIR_RETURN_IF_ERROR(fs.rename(name, target));
+  return kExitOk;
+}
+
+Result<int> get(const TransferOptions& options, Console& console) {
+  WEIR_TRY(const FileSystem fs, connect(options.file_system));
+  const std::string source = weir_path(options.source);
+  WEIR_TRY(const Stat found, fs.stat(source));
+  if (found.is_directory) return Status(ErrorCode::kIsDirectory, concat(source, " is a directory: get takes files"));
+  WEIR_TRY(const File file, fs.open(source));
+  WEIR_TRY(const View view, view_of(file, options.view, options.element, console));
+  const Offset size = view_bytes(view, found.size);
+
+  std::string target = options.target.empty() ? last_part(source) : options.target;
+  struct stat folder {};
+  if (::stat(target.c_str(), &folder) == 0 && S_ISDIR(folder.st_mode)) target = concat(target, "/", last_part(source));
+  const std::uint64_t what = std::hash<std::string>()(concat(options.view, "#", options.element)) ^ found.file;
+  const std::string part =
+      part_name(target, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(found.changed_ns), what);
+  WEIR_TRY(const LocalFile local, LocalFile::open(part, O_RDWR | O_CREAT));
+  WEIR_TRY(const struct stat partial, local.status());
+
+  ProgressBar bar(console.err, console.terminal, last_part(source));
+  const Offset from = resume_at(partial.st_size, size, copy_options(options, 0, 0, bar));
+  if (from > 0) console.err << "weir get: going on at byte " << from << " of " << size << '\n';
+  const Status status = copy_in_parallel(from, size, copy_options(options, from, size, bar),
+                                         [&](Offset at, std::span<std::byte> buffer) -> Status {
+                                           WEIR_RETURN_IF_ERROR(view.read(at, buffer));
+                                           return local.write(at, buffer);
+                                         });
+  if (!status.is_ok() && !options.is_resumable) ::unlink(part.c_str());
+  if (!status.is_ok()) return explain_interruption(status, options, console);
+  WEIR_RETURN_IF_ERROR(local.finish(size));
+  if (options.verify) {
+    const Status same = verify(local, view, size, options, console);
+    if (!same.is_ok()) return explain_interruption(same, options, console);
+  }
+  if (::rename(part.c_str(), target.c_str()) != 0) return system_error(concat("cannot rename ", part, " to ", target));
+  return kExitOk;
+}
 
 void add_copy_commands(CLI::App& app, Selection& selection) {
   add_command<TransferOptions>(

@@ -17,14 +17,13 @@
 
 #include <weir/cli/internal/daemons.h>
 #include <weir/cli/internal/fs_connect.h>
+#include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/client/connection_file.h>
 
 namespace weir::cli::internal {
 namespace {
-
-using client::ConnectionFile;
 
 struct UpOptions {
   DaemonOptions daemons;
@@ -52,26 +51,6 @@ Result<std::string> connection_path(std::string given) {
     return invalid_argument(concat("WEIR_FS has addresses, not a file: ", given, "; name the file with --connection"));
   }
   return std::filesystem::absolute(given).string();
-}
-
-std::string processes_path(const std::string& connection) { return connection + ".servers"; }
-
-// ---- the processes behind a connection file --------------------------------------------------------------------------
-
-Status save_processes(const std::string& connection, const std::vector<Daemon>& daemons) {
-  const std::string path = processes_path(connection);
-  std::ofstream file(path, std::ios::trunc);
-  for (const Daemon& daemon : daemons) file << daemon.process.number << ' ' << daemon.process.started << '\n';
-  file.flush();
-  if (file) return Status::ok();
-  return {ErrorCode::kIoError, concat("cannot write ", path, ": ", std::strerror(errno))};
-}
-
-std::vector<Process> load_processes(const std::string& connection) {
-  std::vector<Process> processes;
-  std::ifstream file(processes_path(connection));
-  for (Process one; file >> one.number >> one.started;) processes.push_back(one);
-  return processes;
 }
 
 bool any_runs(const std::vector<Process>& processes) {
@@ -118,23 +97,10 @@ Status apply_config(UpOptions& options, const CLI::App& command) {
   }
 }
 
-Status check_store(DaemonOptions& options) {
-  constexpr std::string_view kDisk = "disk:";
-  if (options.servers < 1 || options.servers > 1024) {
-    return invalid_argument(concat("--servers ", options.servers, ": from 1 to 1024"));
-  }
-  if (options.store == "memory") return Status::ok();
-  if (options.store.rfind(kDisk, 0) != 0 || options.store.size() == kDisk.size()) {
-    return invalid_argument(concat("--store '", options.store, "': write memory, or disk:DIR"));
-  }
-  // Servers live in another directory than their user.
-  options.store = concat(kDisk, std::filesystem::absolute(options.store.substr(kDisk.size())).string());
-  return Status::ok();
-}
-
 Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   WEIR_RETURN_IF_ERROR(apply_config(options, command));
-  WEIR_RETURN_IF_ERROR(check_store(options.daemons));
+  WEIR_RETURN_IF_ERROR(check_server_count(options.daemons.servers));
+  WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
   WEIR_TRY(const std::string path, connection_path(options.connection));
   if (any_runs(load_processes(path))) {
     return Status(ErrorCode::kExists, concat("a file system is up already: ", path,
@@ -146,20 +112,7 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   options.daemons.capacity_bytes = options.capacity.value_or(0);
   options.daemons.log_file = path + ".log";
 
-  ConnectionFile connection;
-  connection.key = net::Key::random();
-  WEIR_TRY(const std::vector<Daemon> daemons, start_daemons(options.daemons, connection.key));
-  std::vector<Process> processes;
-  for (const Daemon& daemon : daemons) {
-    connection.servers.push_back(daemon.address);
-    processes.push_back(daemon.process);
-  }
-  Status status = save_processes(path, daemons);
-  if (status.is_ok()) status = connection.write(path);
-  if (!status.is_ok()) {
-    stop_daemons(processes, std::chrono::seconds(2));
-    return status;
-  }
+  WEIR_TRY(const std::vector<Daemon> daemons, start_file_system(options.daemons, path));
   console.out << fmt::format("{} server{} up, store {}\nexport WEIR_FS={}\n", daemons.size(),
                              daemons.size() == 1 ? "" : "s", options.daemons.store, path);
   return kExitOk;
@@ -178,6 +131,7 @@ Result<int> down(const DownOptions& options, Console& console) {
   const int killed =
       stop_daemons(processes, std::chrono::milliseconds(static_cast<std::int64_t>(options.patience * 1000)));
   for (const std::string& file : {path, processes_path(path), path + ".log"}) std::remove(file.c_str());
+  remove_job_folder(path);
   if (killed > 0) {
     console.err << fmt::format("weir down: {} of {} servers did not stop in {} s and were killed\n", killed,
                                processes.size(), options.patience);

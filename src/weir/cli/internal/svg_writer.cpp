@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <weir/base/text.h>
+#include <weir/base/xml.h>
 
 namespace weir::cli::internal {
 
@@ -17,20 +18,6 @@ std::string rectangle_path(Point corner, Point size) {
   const std::string width = svg_number(size.x);
   return concat("M", svg_number(corner.x), " ", svg_number(corner.y), "h", width, "v", svg_number(size.y), "h-", width,
                 "z");
-}
-
-std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (const char character : text) {
-    switch (character) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(character) < ' ' ? ' ' : character;
-    }
-  }
-  return out;
 }
 
 SvgWriter::SvgWriter(double width, double height, std::string_view title) {

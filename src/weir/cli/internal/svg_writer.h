@@ -43,6 +43,4 @@ std::string svg_number(double number);
 /// "M x y h w v h h -w z"
 std::string rectangle_path(Point corner, Point size);
 
-std::string escape_xml(std::string_view text);
-
 }  // namespace weir::cli::internal

@@ -18,6 +18,7 @@ constexpr Offset kSmallAccess = Offset{64} << 10;
 // Memory is mapped and reserved from the first to the last byte touched.  Beyond this, what lies between costs more than messages.
 constexpr Offset kMostSparse = 16;
 constexpr Offset kSparseFrom = Offset{4} << 20;
+constexpr std::optional<Offset> kByMessage;
 
 std::vector<std::uint8_t> to_wire(const layout::FallsSet& set) {
   const std::vector<std::byte> bytes = layout::encode(set);
@@ -115,6 +116,7 @@ Result<std::unique_ptr<Part>> Binding::bind(std::uint32_t element) const {
   if (!status.is_ok() && status.code() != ErrorCode::kTooComplex) return status;
   part->element = element;
   part->server = file_->server_of(element);
+  part->store = file_->store_of(element);
   part->subfile = file_->subfile(element);
   part->slot = &file_->slot(element);
   part->is_exact = is_exact(view_, *part);
@@ -199,13 +201,16 @@ bool Binding::reaches_before_layout(Range range) {
 
 // ---------------------------------------------------------------- the direct path
 
-Status Binding::reserve(Part& part, Range hull) {
+Status Binding::reserve(Part& part, Range hull, Counters& counters) {
   wire::ReserveT table;
   table.subfile = internal::to_wire(part.subfile);
   // Whole chunks: only those can be written without asking.
   table.range = std::make_unique<wire::Range>(hull.from / storage::kChunkBytes * storage::kChunkBytes,
                                               ceil_div(hull.to, storage::kChunkBytes) * storage::kChunkBytes);
-  return session_->call<wire::DoneT>(part.server, std::move(table)).status();
+  Outgoing call{part.server, wire::encode_request(std::move(table), session_->timeout_ms(), part.store), {}, {}, {}};
+  Counters::add(counters.messages, 1);
+  Counters::add(counters.index_bytes, static_cast<std::int64_t>(call.head.size()));
+  return session_->run_all({&call, 1});
 }
 
 Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access,
@@ -220,6 +225,7 @@ Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hu
   part.write_plan->run({access.data, access.from}, {memory.data(), 0}, access.range());
   storage::raise(memory.control().length, hull.to);
   storage::raise(memory.control().file_end, file_end);
+  storage::take_turn(memory.control());
   return true;
 }
 
@@ -247,31 +253,41 @@ bool Binding::read_directly(Part& part, MappedSubfile& memory, Range hull, const
   return true;
 }
 
-Result<bool> Binding::move_directly(Part& part, const Access& access, Offset file_end, Counters& counters) {
-  if (!part.packing) return false;
+Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& access, Offset file_end,
+                                                     Counters& counters) {
+  if (!part.packing) return kByMessage;
   const Offset bytes = part.packing->bytes(access.range());
-  if (bytes == 0) return true;
-  if (!session_->options().direct || part.slot->is_impossible()) return false;
+  if (bytes == 0) return std::optional(bytes);
+  if (!session_->options().direct || part.slot->is_impossible()) return kByMessage;
   const Range hull = part.packing->extent_b(access.range());
-  std::shared_ptr<MappedSubfile> memory = part.slot->memory(*session_, part.server, part.subfile, hull.to, bytes);
-  if (!memory) return false;
-  const auto stale = [&] {
-    return Status(ErrorCode::kStale, concat("subfile ", part.subfile.file, ".", part.subfile.element, " is gone"));
+  const auto fetch = [&] {
+    const Target target{part.server, part.store, part.subfile};
+    const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes);
+    Counters::add(counters.messages, fetched.messages);
+    Counters::add(counters.index_bytes, fetched.index_bytes);
+    return fetched.memory;
   };
-  if (!memory->is_serving()) return stale();
+  std::shared_ptr<MappedSubfile> memory = fetch();
+  if (!memory) return kByMessage;
+  const auto stale = [&] {
+    return Status(ErrorCode::kStale,
+                  concat("subfile ", part.subfile.file, ".", part.subfile.element, " is gone, or being laid out anew"));
+  };
+  if (memory->is_gone()) return stale();
+  if (access.is_write && memory->is_fenced()) return kByMessage;  // the server knows for how long
   bool is_done = false;
   if (access.is_write) {
     if (!memory->is_full(hull.from, hull.to)) {
-      if (hull.to - hull.from > kSparseFrom + kMostSparse * bytes) return false;
-      if (!part.slot->is_worth_reserving(bytes)) return false;
-      WEIR_RETURN_IF_ERROR(reserve(part, hull));
-      memory = part.slot->memory(*session_, part.server, part.subfile, hull.to, bytes);
-      if (!memory || !memory->is_full(hull.from, hull.to)) return false;
+      if (hull.to - hull.from > kSparseFrom + kMostSparse * bytes) return kByMessage;
+      if (!part.slot->is_worth_reserving(bytes)) return kByMessage;
+      WEIR_RETURN_IF_ERROR(reserve(part, hull, counters));
+      memory = fetch();
+      if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
     WEIR_TRY(is_done, write_directly(part, *memory, hull, access, file_end));
   } else {
     const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
-    if (touched == MappedSubfile::Touched::kSome) return false;
+    if (touched == MappedSubfile::Touched::kSome) return kByMessage;
     is_done = true;
     if (touched == MappedSubfile::Touched::kNone) {
       clear(*part.packing, access);
@@ -279,13 +295,21 @@ Result<bool> Binding::move_directly(Part& part, const Access& access, Offset fil
       is_done = read_directly(part, *memory, hull, access, counters);
     }
   }
-  if (!is_done) return false;
-  // Nobody has what was moved.  By message it gets to the server if that was started anew, or the caller is told that it is gone.
-  if (!memory->is_alive()) return false;
-  if (!memory->is_serving()) return stale();  // what was moved may have been of a file that is no more
+  if (!is_done) return kByMessage;
   Counters::add(counters.moved_bytes, bytes);
   Counters::add(counters.direct_bytes, bytes);
-  return true;
+  // Nobody has what was moved.  By message it gets to the server if that was started anew, or the caller is told that it is gone.
+  if (!memory->is_alive()) {
+    Counters::add(counters.extra_bytes, bytes);
+    return kByMessage;
+  }
+  // What was moved may have been of a file that is no more, or come too late for the new layout: again, with that.
+  if (memory->is_gone() || (access.is_write && memory->is_fenced())) {
+    Counters::add(counters.extra_bytes, bytes);
+    return stale();
+  }
+  if (access.is_write) file_->unsynced()->note(part.server, memory->boot());
+  return std::optional(bytes);
 }
 
 // ---------------------------------------------------------------- views at the targets
@@ -297,7 +321,8 @@ Status Binding::make_known(std::span<Part* const> parts, Counters& counters) {
   for (Part* part : parts) {
     WEIR_TRY(const std::uint64_t generation, session_->reach(part->server));
     if (part->registered.load() == generation) continue;
-    calls.push_back({part->server, wire::encode_request(registration(*part), session_->timeout_ms()), {}, {}, {}});
+    calls.push_back(
+        {part->server, wire::encode_request(registration(*part), session_->timeout_ms(), part->store), {}, {}, {}});
     told.push_back(part);
     generations.push_back(generation);
     Counters::add(counters.messages, 1);
@@ -307,6 +332,11 @@ Status Binding::make_known(std::span<Part* const> parts, Counters& counters) {
   WEIR_RETURN_IF_ERROR(session_->run_all(calls));
   for (std::size_t i = 0; i < told.size(); ++i) told[i]->registered = generations[i];
   return Status::ok();
+}
+
+bool Binding::is_mapped() {
+  if (is_lazy_) return false;
+  return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->slot->mapped() != nullptr; });
 }
 
 std::string Binding::explain() {

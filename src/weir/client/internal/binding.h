@@ -22,6 +22,7 @@ struct Counters {
   std::atomic<std::int64_t> messages{0};
   std::atomic<std::int64_t> index_bytes{0};
   std::atomic<std::int64_t> moved_bytes{0};
+  std::atomic<std::int64_t> extra_bytes{0};
   std::atomic<std::int64_t> direct_bytes{0};
   std::atomic<std::int64_t> gathered_bytes{0};
 
@@ -44,6 +45,7 @@ struct Access {
 struct Part {
   std::uint32_t element = 0;
   std::uint32_t server = 0;
+  std::uint64_t store = 0;  ///< That has it; 0: not known.
   storage::SubfileId subfile;
   layout::Element sequence;                       ///< The subfile's own.
   std::optional<transfer::RangePacking> packing;  ///< Nothing: too complex, worked on piece by piece.
@@ -84,9 +86,9 @@ class Binding {
     return Status::ok();
   }
 
-  /// Moves the bytes of the access that the part has, if its memory is here.  \returns false if they must go by message
+  /// Moves the bytes of the access that the part has, if its memory is here.  \returns how many; nothing if they must go by message
   /// \error kStale, kNoSpace
-  Result<bool> move_directly(Part& part, const Access& access, Offset file_end, Counters& counters);
+  Result<std::optional<Offset>> move_directly(Part& part, const Access& access, Offset file_end, Counters& counters);
 
   /// Tells the targets of the parts, as far as they do not know yet.
   Status make_known(std::span<Part* const> parts, Counters& counters);
@@ -96,6 +98,9 @@ class Binding {
 
   /// Views may hold bytes before the first of the layout: zero, for ever.  \returns true if the range has some
   [[nodiscard]] bool reaches_before_layout(Range range);
+
+  /// True if all that it has in common with subfiles is in mapped memory, as far as is known.
+  [[nodiscard]] bool is_mapped();
 
   [[nodiscard]] std::string explain();
 
@@ -107,7 +112,7 @@ class Binding {
   Part* only_part(Range range) const;
   Result<bool> write_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Offset file_end);
   bool read_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Counters& counters);
-  Status reserve(Part& part, Range hull);
+  Status reserve(Part& part, Range hull, Counters& counters);
 
   std::shared_ptr<Session> session_;
   std::shared_ptr<Incarnation> file_;

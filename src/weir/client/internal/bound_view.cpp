@@ -11,6 +11,10 @@ namespace {
 
 // Several accesses of fewer bytes each are merged to one message per target.
 constexpr Offset kSmallPart = Offset{64} << 10;
+// Memory in pieces passes through a buffer.  One that stays in the cache costs little beside the copy to mapped memory; messages rather are
+// few and long.
+constexpr Offset kCachedWindow = Offset{256} << 10;
+constexpr auto kMessageWindow = static_cast<Offset>(BufferPool::kBytes);
 
 }  // namespace
 
@@ -25,9 +29,8 @@ Result<std::shared_ptr<BoundView>> BoundView::create(std::shared_ptr<OpenFile> f
   return view;
 }
 
-Result<std::shared_ptr<BoundView>> BoundView::linear(OpenFile& file) {
-  WEIR_TRY(const layout::Element bytes, every_byte());
-  return create(std::make_shared<OpenFile>(file.shared_session(), file.path(), file.incarnation()), bytes);
+Result<std::shared_ptr<BoundView>> BoundView::of(OpenFile& file, const layout::Element& element) {
+  return create(std::make_shared<OpenFile>(file.shared_session(), file.path(), file.incarnation()), element);
 }
 
 std::shared_ptr<Binding> BoundView::binding() {
@@ -35,13 +38,25 @@ std::shared_ptr<Binding> BoundView::binding() {
   return binding_;
 }
 
-Status BoundView::rebind(const std::shared_ptr<Binding>& stale) {
+Status BoundView::rebind(const std::shared_ptr<Binding>& stale, Patience& patience) {
   if (binding() != stale) return Status::ok();
-  WEIR_TRY(auto incarnation, file_->refresh(stale->file()));
+  WEIR_TRY(auto incarnation, file_->await_change(stale->file(), patience));
+  if (incarnation == stale->file()) return Status::ok();  // not yet, or no more
   WEIR_TRY(auto fresh, Binding::create(file_->shared_session(), std::move(incarnation), element_));
   const std::lock_guard lock(mutex_);
   if (binding_ == stale) binding_ = std::move(fresh);
   return Status::ok();
+}
+
+template <typename Work>
+Status BoundView::until_current(std::shared_ptr<Binding> stale, Offset bytes, Work work) {
+  Patience patience{file_->session().deadline(bytes)};
+  for (;;) {
+    WEIR_RETURN_IF_ERROR(rebind(stale, patience));
+    stale = binding();
+    Status status = work(stale);
+    if (status.code() != ErrorCode::kStale) return status;
+  }
 }
 
 Status BoundView::check(const Access& access) const {
@@ -51,7 +66,7 @@ Status BoundView::check(const Access& access) const {
                              " bytes at ", access.from, " of a view that has ", limit));
 }
 
-Status BoundView::move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest) {
+Status BoundView::move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest, Offset& moved) {
   if (binding.reaches_before_layout(access.range())) {
     if (access.is_write) {
       return invalid_argument(concat("write to ", file_->path(), ": the layout of the file starts at byte ",
@@ -60,18 +75,22 @@ Status BoundView::move_directly(Binding& binding, const Access& access, std::vec
     std::memset(access.data, 0, static_cast<std::size_t>(access.bytes));
   }
   const Offset file_end = access.is_write ? binding.file_end(access.range()) : 0;
-  return binding.for_parts(access.range(), [&](Part& part) -> Status {
-    WEIR_TRY(const bool is_done, binding.move_directly(part, access, file_end, counters_));
-    if (!is_done) rest.push_back(&part);
+  Status status = binding.for_parts(access.range(), [&](Part& part) -> Status {
+    WEIR_TRY(const std::optional<Offset> done, binding.move_directly(part, access, file_end, counters_));
+    if (!done) rest.push_back(&part);
+    moved += done.value_or(0);
     return Status::ok();
   });
+  if (status.code() == ErrorCode::kStale) Counters::add(counters_.extra_bytes, moved);
+  return status;
 }
 
 Status BoundView::access_once(const std::shared_ptr<Binding>& binding, const Access& access) {
   std::vector<Part*> rest;
-  WEIR_RETURN_IF_ERROR(move_directly(*binding, access, rest));
+  Offset moved = 0;
+  WEIR_RETURN_IF_ERROR(move_directly(*binding, access, rest, moved));
   if (rest.empty()) return Status::ok();
-  Operation operation(shared_from_this(), binding, access, std::move(rest));
+  Operation operation(shared_from_this(), binding, access, std::move(rest), moved);
   operation.start();
   return operation.finish();
 }
@@ -90,8 +109,8 @@ Status BoundView::move(const Access& access) {
 }
 
 Status BoundView::access_again(const std::shared_ptr<Binding>& stale, const Access& access) {
-  WEIR_RETURN_IF_ERROR(rebind(stale));
-  return access_once(binding(), access);
+  return until_current(stale, access.bytes,
+                       [&](const std::shared_ptr<Binding>& bound) { return access_once(bound, access); });
 }
 
 Status BoundView::read(Offset from, std::span<std::byte> memory) {
@@ -109,10 +128,11 @@ std::shared_ptr<Operation> BoundView::start(const Access& access) {
   if (access.bytes == 0) return std::make_shared<Operation>(Status::ok());
   const std::shared_ptr<Binding> bound = binding();
   std::vector<Part*> rest;
-  Status status = move_directly(*bound, access, rest);
+  Offset moved = 0;
+  Status status = move_directly(*bound, access, rest, moved);
   if (status.code() == ErrorCode::kStale) return std::make_shared<Operation>(access_again(bound, access));
   if (!status.is_ok() || rest.empty()) return std::make_shared<Operation>(std::move(status));
-  auto operation = std::make_shared<Operation>(shared_from_this(), bound, access, std::move(rest));
+  auto operation = std::make_shared<Operation>(shared_from_this(), bound, access, std::move(rest), moved);
   operation->start();
   return operation;
 }
@@ -124,7 +144,8 @@ Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<co
   Status status;
   for (const Access& access : accesses) {
     std::vector<Part*> rest;
-    status = move_directly(*binding, access, rest);
+    Offset moved = 0;
+    status = move_directly(*binding, access, rest, moved);
     if (!status.is_ok()) break;
     if (rest.empty()) continue;
     if (access.bytes < kSmallPart) {
@@ -132,7 +153,7 @@ Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<co
       small_parts.insert(small_parts.end(), rest.begin(), rest.end());
       continue;
     }
-    large.push_back(std::make_unique<Operation>(shared_from_this(), binding, access, std::move(rest)));
+    large.push_back(std::make_unique<Operation>(shared_from_this(), binding, access, std::move(rest), moved));
     large.back()->start();
   }
   std::sort(small_parts.begin(), small_parts.end());
@@ -151,8 +172,9 @@ Status BoundView::run(std::span<const Access> accesses) {
   const std::shared_ptr<Binding> bound = binding();
   Status status = run_once(bound, accesses);
   if (status.code() != ErrorCode::kStale) return status;
-  WEIR_RETURN_IF_ERROR(rebind(bound));
-  return run_once(binding(), accesses);
+  Offset bytes = 0;
+  for (const Access& access : accesses) bytes += access.bytes;
+  return until_current(bound, bytes, [&](const std::shared_ptr<Binding>& fresh) { return run_once(fresh, accesses); });
 }
 
 // ---------------------------------------------------------------- memory in pieces
@@ -169,6 +191,8 @@ Result<transfer::Plan> BoundView::plan_of(const layout::Element& memory, bool is
   return *plan;
 }
 
+Offset BoundView::window_bytes() { return binding()->is_mapped() ? kCachedWindow : kMessageWindow; }
+
 Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
   if (bytes < 0 || bytes > memory.layout.limit()) {
     return out_of_range(
@@ -179,7 +203,7 @@ Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
     return read(from, {static_cast<std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
   }
   WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, false));
-  const auto step = static_cast<Offset>(BufferPool::kBytes);
+  const Offset step = window_bytes();
   const BufferPool::Buffer buffer = file_->session().buffers().take(BufferPool::kBytes);
   Counters::add(counters_.calls, 1);
   for (Offset at = 0; at < bytes; at += step) {
@@ -201,7 +225,7 @@ Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
     return write(from, {static_cast<const std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
   }
   WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, true));
-  const auto step = static_cast<Offset>(BufferPool::kBytes);
+  const Offset step = window_bytes();
   const BufferPool::Buffer buffer = file_->session().buffers().take(BufferPool::kBytes);
   Counters::add(counters_.calls, 1);
   for (Offset at = 0; at < bytes; at += step) {
@@ -221,6 +245,7 @@ AccessReport BoundView::report() const {
   report.moved_bytes = counters_.moved_bytes;
   report.direct_bytes = counters_.direct_bytes;
   report.gathered_bytes = counters_.gathered_bytes;
+  report.extra_bytes = counters_.extra_bytes;
   return report;
 }
 

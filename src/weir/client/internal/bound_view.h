@@ -17,8 +17,8 @@ Result<layout::Element> every_byte();
 class BoundView : public std::enable_shared_from_this<BoundView> {
  public:
   static Result<std::shared_ptr<BoundView>> create(std::shared_ptr<OpenFile> file, const layout::Element& element);
-  /// Byte x of the file at offset x.
-  static Result<std::shared_ptr<BoundView>> linear(OpenFile& file);
+  /// The same of a file that the caller keeps open meanwhile.
+  static Result<std::shared_ptr<BoundView>> of(OpenFile& file, const layout::Element& element);
 
   [[nodiscard]] const layout::Element& element() const { return element_; }
   [[nodiscard]] Counters& counters() { return counters_; }
@@ -31,7 +31,7 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   Status run(std::span<const Access> accesses);
   std::shared_ptr<Operation> start(const Access& access);
 
-  /// With another binding, if `stale` still is the one.
+  /// With another binding, or later.
   Status access_again(const std::shared_ptr<Binding>& stale, const Access& access);
 
   [[nodiscard]] AccessReport report() const;
@@ -40,15 +40,19 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
  private:
   BoundView(std::shared_ptr<OpenFile> file, layout::Element element);
   std::shared_ptr<Binding> binding();
-  Status rebind(const std::shared_ptr<Binding>& stale);
+  Status rebind(const std::shared_ptr<Binding>& stale, Patience& patience);
+  /// Runs `work(binding)` with the binding that follows `stale`, again and again until that is not stale too.
+  template <typename Work>
+  Status until_current(std::shared_ptr<Binding> stale, Offset bytes, Work work);
   [[nodiscard]] Status check(const Access& access) const;
   Status access(const Access& access);  // counted as a call
   Status move(const Access& access);
   Status access_once(const std::shared_ptr<Binding>& binding, const Access& access);
   Status run_once(const std::shared_ptr<Binding>& binding, std::span<const Access> accesses);
-  /// Does what needs no message; appends to `rest` the parts that do.
-  Status move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest);
+  /// Does what needs no message, and says how much that was; appends to `rest` the parts that do.  What a stale layout makes vain is counted.
+  Status move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest, Offset& moved);
   Result<transfer::Plan> plan_of(const layout::Element& memory, bool is_gather);
+  Offset window_bytes();
 
   std::shared_ptr<OpenFile> file_;
   layout::Element element_;

@@ -1,6 +1,7 @@
 #include <weir/client/internal/open_file.h>
 
 #include <algorithm>
+#include <thread>
 
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
@@ -10,32 +11,84 @@ namespace weir::client::internal {
 namespace {
 
 constexpr Offset kZeroBytes = Offset{1} << 20;
+constexpr std::chrono::milliseconds kLongestPause{50};
 
-// Writes zeros over bytes [from, to) of the file.
-Status clear(OpenFile& file, Offset from, Offset to) {
-  if (from >= to) return Status::ok();
-  WEIR_TRY(const auto view, BoundView::linear(file));
-  const std::vector<std::byte> zeros(static_cast<std::size_t>(std::min(to - from, kZeroBytes)));
-  for (Offset at = from; at < to; at += kZeroBytes) {
-    const auto length = static_cast<std::size_t>(std::min(to - at, kZeroBytes));
+// Writes zeros over all bytes of the file that `bytes` has.  \pre finite
+Status clear(OpenFile& file, const layout::Element& bytes) {
+  WEIR_TRY(const auto view, BoundView::of(file, bytes));
+  const Offset all = bytes.size();
+  const std::vector<std::byte> zeros(static_cast<std::size_t>(std::min(all, kZeroBytes)));
+  for (Offset at = 0; at < all; at += kZeroBytes) {
+    const auto length = static_cast<std::size_t>(std::min(all - at, kZeroBytes));
     WEIR_RETURN_IF_ERROR(view->write(at, std::span(zeros).first(length)));
   }
   return Status::ok();
 }
 
+// What is left of a subfile when the file is cut.
+struct Rest {
+  Offset length = 0;
+  std::optional<layout::Element>
+      beyond;  // bytes of the file at or after the cut that lie before others, and must be zero
+};
+
+Result<layout::Element> once(layout::FallsSet falls, Offset disp) {
+  return layout::Element::create(std::move(falls), {.disp = disp, .period = kMaxBytes});
+}
+
+// An element out of order, in whose last period the file ends: bytes [size, end) of the file may lie before others that stay.
+Result<Rest> rest_out_of_order(const layout::Element& element, Offset size, Offset end) {
+  const Offset periods = (size - element.disp()) / element.period();
+  const Offset start = element.disp() + periods * element.period();
+  const Offset before = periods * element.size();
+  WEIR_TRY(const layout::Element every, every_byte());
+  WEIR_TRY(const layout::Mapping kept,
+           layout::intersect(element, every, layout::Window{.file = {start, size}, .a = {}, .b = {}}));
+  Rest rest{.length = std::max(before, layout::extent(kept.a_falls())), .beyond = {}};
+  const Offset last = std::min(end, start + element.period());
+  if (last <= size) return rest;
+  WEIR_TRY(
+      const layout::Mapping beyond,
+      layout::intersect(element, every, layout::Window{.file = {size, last}, .a = {before, rest.length}, .b = {}}));
+  if (beyond.is_empty()) return rest;
+  WEIR_TRY(rest.beyond, once(beyond.file_falls(), beyond.disp()));
+  return rest;
+}
+
+// A file of `end` bytes gets `size`.
+Result<Rest> rest_of(const layout::Element& element, Offset size, Offset end) {
+  if (element.is_monotone() || size <= element.disp()) return Rest{element.count_below(size), {}};
+  Result<Rest> exact = rest_out_of_order(element, size, end);
+  if (exact.is_ok() || exact.status().code() != ErrorCode::kTooComplex) return exact;
+  // Up to the end of the period, then: more than necessary is kept, and more cleared.
+  Rest rest{room_for(element, size), {}};
+  const Offset last = std::min(end, element.disp() + rest.length / element.size() * element.period());
+  if (last > size) {
+    WEIR_TRY(rest.beyond, once({{size, last - 1, 0, 1, {}}}, 0));
+  }
+  return rest;
+}
+
 }  // namespace
 
-Incarnation::Incarnation(const wire::AttributesT& attributes, layout::Partition layout)
-    : file_(attributes.file), data_(attributes.data), layout_(std::move(layout)), targets_(attributes.targets) {}
+Incarnation::Incarnation(const wire::AttributesT& attributes, layout::Partition layout,
+                         std::shared_ptr<Unsynced> unsynced)
+    : file_(attributes.file),
+      data_(attributes.data),
+      layout_(std::move(layout)),
+      targets_(attributes.targets),
+      stores_(attributes.stores),
+      unsynced_(std::move(unsynced)) {}
 
-Result<std::shared_ptr<Incarnation>> Incarnation::create(const std::string& path, const wire::AttributesT& attributes) {
+Result<std::shared_ptr<Incarnation>> Incarnation::create(const std::string& path, const wire::AttributesT& attributes,
+                                                         std::shared_ptr<Unsynced> unsynced) {
   if (attributes.is_directory) return Status(ErrorCode::kIsDirectory, concat("open ", path, ": it is a directory"));
   WEIR_TRY(layout::Partition layout, wire::to_partition(attributes.layout));
   if (static_cast<std::size_t>(layout.element_count()) != attributes.targets.size()) {
     return corrupt(
         concat("open ", path, ": ", attributes.targets.size(), " targets for ", layout.element_count(), " subfiles"));
   }
-  return std::shared_ptr<Incarnation>(new Incarnation(attributes, std::move(layout)));
+  return std::shared_ptr<Incarnation>(new Incarnation(attributes, std::move(layout), std::move(unsynced)));
 }
 
 SubfileSlot& Incarnation::slot(std::uint32_t element) {
@@ -57,14 +110,32 @@ Result<std::shared_ptr<Incarnation>> OpenFile::refresh(const std::shared_ptr<Inc
   if (auto current = incarnation(); current != stale) return current;
   wire::LookupT lookup;
   lookup.path = path_;
-  WEIR_TRY(const wire::AttributesT attributes, session_->call<wire::AttributesT>(0, std::move(lookup)));
-  if (attributes.file != stale->file()) {
-    return Status(ErrorCode::kStale, concat(path_, " is another file now: open it again"));
+  lookup.file = stale->file();  // it may have another name by now
+  const auto attributes = session_->call<wire::AttributesT>(0, std::move(lookup));
+  if (attributes.status().code() == ErrorCode::kNotFound) {
+    return Status(ErrorCode::kStale, concat(path_, " was removed; if there is a file of that name, open it anew"));
   }
-  WEIR_TRY(auto fresh, Incarnation::create(path_, attributes));
+  WEIR_RETURN_IF_ERROR(attributes.status());
+  if (attributes->data == stale->data()) return stale;
+  WEIR_TRY(auto fresh, Incarnation::create(path_, *attributes, stale->unsynced()));
   const std::lock_guard lock(mutex_);
   if (incarnation_ == stale) incarnation_ = std::move(fresh);
   return incarnation_;
+}
+
+Result<std::shared_ptr<Incarnation>> OpenFile::await_change(const std::shared_ptr<Incarnation>& stale,
+                                                            Patience& patience) {
+  WEIR_TRY(auto current, refresh(stale));
+  if (current != stale) return current;
+  const auto left = patience.deadline - net::Clock::now();
+  if (left <= net::Clock::duration::zero()) {
+    return Status(
+        ErrorCode::kUnavailable,
+        concat(path_, " is being laid out anew, and that was not done in time: nothing was written; try again"));
+  }
+  std::this_thread::sleep_for(std::min<net::Clock::duration>(patience.pause, left));
+  patience.pause = std::min(2 * patience.pause, kLongestPause);
+  return current;
 }
 
 Offset room_for(const layout::Element& element, Offset size) {
@@ -98,19 +169,28 @@ Result<Offset> OpenFile::size() {
   return size;
 }
 
+Status OpenFile::run_changes(Incarnation& file, std::span<Outgoing> calls) {
+  session_->run(calls, Repeat::kSafe);
+  Status status;
+  for (const Outgoing& call : calls) {
+    const Result<wire::ReplyHeadT> head = session_->decode(call.server, *call.result);
+    if (head.is_ok()) file.unsynced()->note(call.server, head->boot);
+    if (status.is_ok()) status = head.status();
+  }
+  return status;
+}
+
 Status OpenFile::cut(Incarnation& file, Offset size) {
   std::vector<Offset> lengths;
-  Offset clear_to = size;  // bytes of elements out of order: cut at the end of a period, cleared up to there
+  std::optional<Offset> end;  // asked for only if need be
   for (std::uint32_t i = 0; i < file.element_count(); ++i) {
     WEIR_TRY(const layout::Element element, file.layout().element(i));
-    lengths.push_back(room_for(element, size));
-    if (element.is_monotone()) continue;
-    const Offset periods = ceil_div(std::max<Offset>(size - element.disp(), 0), element.period());
-    clear_to = std::max(clear_to, element.disp() + periods * element.period());
-  }
-  if (clear_to > size) {
-    WEIR_TRY(const Offset now, size_of(*session_, file));
-    WEIR_RETURN_IF_ERROR(clear(*this, size, std::min(clear_to, now)));
+    if (!end && !element.is_monotone()) {
+      WEIR_TRY(end, size_of(*session_, file));
+    }
+    WEIR_TRY(const Rest rest, rest_of(element, size, end.value_or(0)));
+    if (rest.beyond) WEIR_RETURN_IF_ERROR(clear(*this, *rest.beyond));
+    lengths.push_back(rest.length);
   }
   std::vector<Outgoing> calls = calls_to_subfiles(*session_, file, [&](std::uint32_t element) {
     wire::TruncateT truncate;
@@ -119,7 +199,7 @@ Status OpenFile::cut(Incarnation& file, Offset size) {
     truncate.file_end = size;
     return truncate;
   });
-  return session_->run_all(calls);
+  return run_changes(file, calls);
 }
 
 Status OpenFile::truncate(Offset size) {
@@ -141,33 +221,77 @@ Status OpenFile::preallocate(Offset size) {
       reserve.range = std::make_unique<wire::Range>(0, lengths[element]);
       return reserve;
     });
-    WEIR_RETURN_IF_ERROR(session_->run_all(calls));
+    WEIR_RETURN_IF_ERROR(run_changes(file, calls));
     if (size == 0) return Status::ok();
     // The file is as long as the longest that any subfile knows of: one is enough.
     wire::WritePiecesT end;
     end.subfile = to_wire(file.subfile(0));
     end.file_end = size;
-    return session_->call<wire::DoneT>(file.server_of(0), std::move(end)).status();
+    Outgoing call{
+        file.server_of(0), wire::encode_request(std::move(end), session_->timeout_ms(), file.store_of(0)), {}, {}, {}};
+    return run_changes(file, {&call, 1});
   });
 }
 
+// ---------------------------------------------------------------- safety
+
+Status OpenFile::lost(std::uint32_t server) const {
+  return {ErrorCode::kIoError, concat(session_->name_of(server), " was started again: bytes of ", path_,
+                                      " that were written and not synced before may be lost; write them again")};
+}
+
+// Whether the servers are still what they were when they got bytes.
+Status OpenFile::check_boots(const std::vector<std::uint64_t>& noted) {
+  std::vector<Outgoing> calls;
+  for (std::uint32_t server = 0; server < noted.size(); ++server) {
+    if (noted[server] == 0) continue;
+    calls.push_back({server, wire::encode_request(wire::MembershipT{}, session_->timeout_ms()), {}, {}, {}});
+  }
+  session_->run(calls, Repeat::kSafe);
+  for (const Outgoing& call : calls) {
+    WEIR_TRY(const wire::ReplyHeadT head, session_->decode(call.server, *call.result));
+    if (head.boot != noted[call.server]) return lost(call.server);
+  }
+  return Status::ok();
+}
+
+Status OpenFile::check_kept() { return check_boots(incarnation()->unsynced()->take()); }
+
 Status OpenFile::sync() {
-  return run([&](Incarnation& file) {
+  return run([&](Incarnation& file) -> Status {
+    const std::vector<std::uint64_t> noted = file.unsynced()->take();
+    std::vector<std::uint64_t> elsewhere = noted;  // on servers that had bytes of it before a relayout only
     std::vector<Outgoing> calls = calls_to_subfiles(*session_, file, [&](std::uint32_t element) {
       wire::SyncT sync;
       sync.subfile = to_wire(file.subfile(element));
       return sync;
     });
-    return session_->run_all(calls);
+    session_->run(calls, Repeat::kSafe);
+    Status lost_status;
+    for (const Outgoing& call : calls) {
+      const Result<wire::ReplyHeadT> head = session_->decode(call.server, *call.result);
+      if (!head.is_ok()) {
+        file.unsynced()->put_back(noted);
+        return head.status();
+      }
+      if (call.server >= noted.size() || noted[call.server] == 0) continue;
+      if (head->boot != noted[call.server]) lost_status = lost(call.server);
+      elsewhere[call.server] = 0;
+    }
+    WEIR_RETURN_IF_ERROR(std::move(lost_status));
+    return check_boots(elsewhere);
   });
 }
 
 Status remove_subfiles(Session& session, const Incarnation& file) {
-  std::vector<Outgoing> calls = calls_to_subfiles(session, file, [&](std::uint32_t element) {
-    wire::RemoveSubfileT remove;
-    remove.subfile = to_wire(file.subfile(element));
-    return remove;
-  });
+  std::vector<Outgoing> calls = calls_to_subfiles(
+      session, file,
+      [&](std::uint32_t element) {
+        wire::RemoveSubfileT remove;
+        remove.subfile = to_wire(file.subfile(element));
+        return remove;
+      },
+      AnyStore::kYes);
   const Status status = session.run_all(calls);
   if (status.is_ok()) return status;
   return {status.code(),

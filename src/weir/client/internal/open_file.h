@@ -10,6 +10,7 @@
 
 #include <weir/client/internal/session.h>
 #include <weir/client/internal/shared_subfile.h>
+#include <weir/client/internal/unsynced.h>
 #include <weir/layout/partition.h>
 
 namespace weir::client::internal {
@@ -18,23 +19,33 @@ namespace weir::client::internal {
 class Incarnation {
  public:
   /// \error kIsDirectory, kCorrupt
-  static Result<std::shared_ptr<Incarnation>> create(const std::string& path, const wire::AttributesT& attributes);
+  static Result<std::shared_ptr<Incarnation>> create(
+      const std::string& path, const wire::AttributesT& attributes,
+      std::shared_ptr<Unsynced> unsynced = std::make_shared<Unsynced>(0));
 
   [[nodiscard]] std::uint64_t file() const { return file_; }
   [[nodiscard]] std::uint64_t data() const { return data_; }
   [[nodiscard]] const layout::Partition& layout() const { return layout_; }
   [[nodiscard]] std::uint32_t element_count() const { return static_cast<std::uint32_t>(targets_.size()); }
   [[nodiscard]] std::uint32_t server_of(std::uint32_t element) const { return targets_[element]; }
+  /// The store that its bytes are in; 0: not known.
+  [[nodiscard]] std::uint64_t store_of(std::uint32_t element) const {
+    return element < stores_.size() ? stores_[element] : 0;
+  }
   [[nodiscard]] storage::SubfileId subfile(std::uint32_t element) const { return {data_, element}; }
+  /// Of the file, whatever layout it has.
+  [[nodiscard]] const std::shared_ptr<Unsynced>& unsynced() const { return unsynced_; }
   SubfileSlot& slot(std::uint32_t element);
 
  private:
-  Incarnation(const wire::AttributesT& attributes, layout::Partition layout);
+  Incarnation(const wire::AttributesT& attributes, layout::Partition layout, std::shared_ptr<Unsynced> unsynced);
 
   std::uint64_t file_;
   std::uint64_t data_;
   layout::Partition layout_;
   std::vector<std::uint32_t> targets_;
+  std::vector<std::uint64_t> stores_;
+  std::shared_ptr<Unsynced> unsynced_;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SubfileSlot>> slots_;
 };
@@ -44,16 +55,28 @@ inline std::unique_ptr<wire::Subfile> to_wire(storage::SubfileId id) {
   return std::make_unique<wire::Subfile>(id.file, id.element);
 }
 
+/// Whether the store must be the one that the subfile was put into.
+enum class AnyStore { kNo, kYes };
+
 /// A call to every subfile of a file: `make(element)` is the table for one.
 template <typename Make>
-std::vector<Outgoing> calls_to_subfiles(const Session& session, const Incarnation& file, Make make) {
+std::vector<Outgoing> calls_to_subfiles(const Session& session, const Incarnation& file, Make make,
+                                        AnyStore any = AnyStore::kNo) {
   std::vector<Outgoing> calls;
   calls.reserve(file.element_count());
   for (std::uint32_t element = 0; element < file.element_count(); ++element) {
-    calls.push_back({file.server_of(element), wire::encode_request(make(element), session.timeout_ms()), {}, {}, {}});
+    const std::uint64_t store = any == AnyStore::kYes ? 0 : file.store_of(element);
+    calls.push_back(
+        {file.server_of(element), wire::encode_request(make(element), session.timeout_ms(), store), {}, {}, {}});
   }
   return calls;
 }
+
+/// How long an access waits for a file that is being laid out anew.
+struct Patience {
+  net::Deadline deadline;
+  std::chrono::milliseconds pause{1};  ///< The next one.
+};
 
 /// \threadsafety Safe from any thread.
 class OpenFile {
@@ -65,27 +88,36 @@ class OpenFile {
   [[nodiscard]] const std::shared_ptr<Session>& shared_session() const { return session_; }
   [[nodiscard]] std::shared_ptr<Incarnation> incarnation() const;
 
-  /// Looks the file up again, unless somebody has done so since `stale`.
-  /// \error kStale if another file has that name now; kNotFound
-  Result<std::shared_ptr<Incarnation>> refresh(const std::shared_ptr<Incarnation>& stale);
+  /// What the file is now that `stale` was found to be stale.  If that is still what it is, it is being laid out anew, and must not be
+  /// written meanwhile: pauses.  \error kStale if it was removed; kUnavailable if it was not done by the deadline
+  Result<std::shared_ptr<Incarnation>> await_change(const std::shared_ptr<Incarnation>& stale, Patience& patience);
 
-  /// Runs `work(incarnation)`; once more if the layout was found to be stale.
+  /// Runs `work(incarnation)`; again if the layout was found to be stale.
   template <typename Work>
   Status run(Work work) {
-    auto current = incarnation();
-    Status status = work(*current);
-    if (status.code() != ErrorCode::kStale) return status;
-    WEIR_TRY(current, refresh(current));
-    return work(*current);
+    Patience patience{session_->deadline()};
+    for (auto current = incarnation();;) {
+      Status status = work(*current);
+      if (status.code() != ErrorCode::kStale) return status;
+      WEIR_TRY(current, await_change(current, patience));
+    }
   }
 
   Result<Offset> size();
   Status truncate(Offset size);
   Status preallocate(Offset size);
+  /// \error kIoError if a server was started again since it got bytes that were not synced: names both
   Status sync();
+  /// Only the last; asks only servers that have such bytes.
+  Status check_kept();
 
  private:
+  Result<std::shared_ptr<Incarnation>> refresh(const std::shared_ptr<Incarnation>& stale);
   Status cut(Incarnation& file, Offset size);
+  /// Runs calls that change the file.
+  Status run_changes(Incarnation& file, std::span<Outgoing> calls);
+  Status check_boots(const std::vector<std::uint64_t>& noted);
+  [[nodiscard]] Status lost(std::uint32_t server) const;
 
   std::shared_ptr<Session> session_;
   std::string path_;

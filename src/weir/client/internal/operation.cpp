@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <weir/client/internal/bound_view.h>
 
@@ -18,8 +19,8 @@ constexpr Offset kSliceAlign = 4096;
 }  // namespace
 
 Operation::Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const Access& access,
-                     std::vector<Part*> parts)
-    : view_(std::move(view)), binding_(std::move(binding)), access_(access), parts_(std::move(parts)) {}
+                     std::vector<Part*> parts, Offset moved)
+    : view_(std::move(view)), binding_(std::move(binding)), access_(access), parts_(std::move(parts)), moved_(moved) {}
 
 Operation::~Operation() { (void)finish(); }
 
@@ -123,6 +124,10 @@ void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& r
   const bool is_lost = code == ErrorCode::kUnavailable || code == ErrorCode::kNotFound;
   if (is_lost && ++slice.attempts == 1 && status_.is_ok()) {
     if (code == ErrorCode::kNotFound) slice.part->registered = 0;
+    if (access_.is_write) {  // sent, and now once more
+      Counters::add(counters().moved_bytes, slice.bytes);
+      Counters::add(counters().extra_bytes, slice.bytes);
+    }
     slice.buffer = {};
     Part* part = slice.part;
     fail(binding_->make_known({&part, 1}, counters()));
@@ -132,7 +137,9 @@ void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& r
   if (!head.is_ok()) return fail(head.status());
   if (head->answer.AsDone() == nullptr)
     return fail(corrupt(session.name_of(slice.part->server) + ": not an answer to this"));
-  if (!access_.is_write) {
+  if (access_.is_write) {
+    binding_->file()->unsynced()->note(slice.part->server, head->boot);
+  } else {
     if (static_cast<Offset>(result->body_bytes) != slice.bytes) {
       return fail(corrupt(
           concat(session.name_of(slice.part->server), ": ", result->body_bytes, " bytes instead of ", slice.bytes)));
@@ -143,6 +150,7 @@ void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& r
   }
   slice.buffer = {};
   Counters::add(counters().moved_bytes, slice.bytes);
+  moved_ += slice.bytes;
 }
 
 void Operation::fail(Status status) {
@@ -165,6 +173,7 @@ Status Operation::finish() {
     collect();
     start_slices();
   }
+  if (status_.code() == ErrorCode::kStale) Counters::add(counters().extra_bytes, std::exchange(moved_, 0));
   return status_;
 }
 
@@ -218,8 +227,8 @@ class PieceMover {
     for (PieceMessage& message : messages_) calls.push_back(call_for(message));
     binding_.session().run(calls, Repeat::kSafe);
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      WEIR_TRY(const wire::DoneT done, binding_.session().answer<wire::DoneT>(calls[i]));
-      (void)done;
+      WEIR_TRY(const wire::ReplyHeadT head, binding_.session().decode(calls[i].server, *calls[i].result));
+      if (is_write_) binding_.file()->unsynced()->note(calls[i].server, head.boot);
       if (!is_write_) WEIR_RETURN_IF_ERROR(scatter(messages_[i], calls[i]));
       Counters::add(counters_.moved_bytes, static_cast<std::int64_t>(messages_[i].bytes));
     }
@@ -288,13 +297,13 @@ class PieceMover {
       table.subfile = to_wire(message.part->subfile);
       table.pieces = std::move(ranges);
       table.file_end = message.file_end;
-      call.head = wire::encode_request(std::move(table), session.timeout_ms());
+      call.head = wire::encode_request(std::move(table), session.timeout_ms(), message.part->store);
       call.body = body;
     } else {
       wire::ReadPiecesT table;
       table.subfile = to_wire(message.part->subfile);
       table.pieces = std::move(ranges);
-      call.head = wire::encode_request(std::move(table), session.timeout_ms());
+      call.head = wire::encode_request(std::move(table), session.timeout_ms(), message.part->store);
       call.sink = body;
     }
     Counters::add(counters_.messages, 1);

@@ -21,9 +21,9 @@ class Operation {
  public:
   /// Done already.
   explicit Operation(Status status) : status_(std::move(status)) {}
-  /// Moves the bytes that `parts` have of `access`.
+  /// Moves the bytes that `parts` have of `access`; others were moved before.
   Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const Access& access,
-            std::vector<Part*> parts);
+            std::vector<Part*> parts, Offset moved);
   ~Operation();  ///< Waits.
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -63,6 +63,7 @@ class Operation {
   std::shared_ptr<Binding> binding_;
   Access access_;
   std::vector<Part*> parts_;
+  Offset moved_ = 0;  // in vain, if the layout is found to be stale
   std::vector<Slice> slices_;
   std::deque<std::size_t> waiting_;
   std::map<std::uint32_t, int> busy_;  // slices under way by server

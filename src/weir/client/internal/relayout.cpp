@@ -3,14 +3,20 @@
 // How a file gets another layout, and what an end at each step leaves behind:
 //
 //   1. BeginRelayout: the metadata service notes a second set of subfiles, filed under another number.   old layout serves
-//   2. Bytes are copied: a subfile of the new layout is a view of the old file, read in long ranges       old layout serves; new subfiles
-//      and written as they come.  What is all zero is not written.                                        are found by fsck
-//   3. The new subfiles are synced.                                                                       the same
-//   4. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
-//   5. The old subfiles are removed; whoever still has them open is told that they are stale.             are found by fsck
+//   2. The old subfiles are fenced: from now on, writers wait.                                            old layout serves, and is written
+//                                                                                                         again once the fences have fallen
+//   3. Bytes are copied: a subfile of the new layout is a view of the old file, read in long ranges       the same; new subfiles are found
+//      and written as they come.  What is all zero is not written.  The new subfiles are synced.          by fsck
+//   4. The fences are confirmed: they were up all the time, and stay even if this client is gone.         old layout serves, is not written
+//                                                                                                         before fsck repairs it
+//   5. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
+//   6. The old subfiles are removed; whoever still has them open is told that they are stale.             are found by fsck, and fenced
 //
-// Until 4, an error ends with EndRelayout{no commit} and removal of the new subfiles.  Whether 4 was done is not known if its answer
-// does not come: then nothing is removed, and fsck decides.
+// So no write is lost: what was written to an old subfile before its fence was up is copied, and what comes later is refused, as long as the
+// old subfile is there.  Writers look up the file until it has another layout, or can be written again.
+//
+// Until 5, and if that is refused, an error ends with EndRelayout{no commit}, removal of the new subfiles, and the fences lowered.  Whether 5 was
+// done is not known if its answer does not come and the file looks as before: then nothing is removed or lowered, and fsck decides.
 
 #include <algorithm>
 #include <cstring>
@@ -157,36 +163,71 @@ Result<wire::AttributesT> end(Session& session, const Incarnation& file, bool co
   return session.call<wire::AttributesT>(0, std::move(table), Repeat::kNever);
 }
 
+Status fence(Session& session, const Incarnation& file, wire::FenceAction action, std::uint64_t token) {
+  std::vector<Outgoing> calls = calls_to_subfiles(session, file, [&](std::uint32_t element) {
+    wire::FenceT table;
+    table.action = action;
+    table.subfile = to_wire(file.subfile(element));
+    table.token = token;
+    return table;
+  });
+  return session.run_all(calls);
+}
+
+Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
+  wire::LookupT lookup;
+  lookup.path = path;
+  return session.call<wire::AttributesT>(0, std::move(lookup));
+}
+
+// Steps 2 to 4.
+Status copy(const std::shared_ptr<Session>& session, const std::string& path, const std::shared_ptr<Incarnation>& from,
+            const std::shared_ptr<Incarnation>& to, const RelayoutOptions& options) {
+  WEIR_RETURN_IF_ERROR(fence(*session, *from, wire::FenceAction::Raise, to->data()));
+  WEIR_RETURN_IF_ERROR(Copy(std::make_shared<OpenFile>(session, path, from), to, options).run());
+  return fence(*session, *from, wire::FenceAction::Confirm, to->data());
+}
+
+enum class Outcome { kDone, kNotDone, kUnknown };
+
+// Step 5; `status` gets what was answered.
+Outcome commit(Session& session, const std::string& path, const Incarnation& file, Status& status) {
+  status = end(session, file, true).status();
+  if (status.is_ok()) return Outcome::kDone;
+  const Result<wire::AttributesT> now = look_up(session, path);
+  if (now.is_ok() && now->data == file.data()) return Outcome::kDone;  // only the answer was lost
+  const bool is_answered = status.code() != ErrorCode::kTimedOut && status.code() != ErrorCode::kUnavailable;
+  return is_answered && now.is_ok() ? Outcome::kNotDone : Outcome::kUnknown;
+}
+
 }  // namespace
 
 Status relayout(const std::shared_ptr<Session>& session, const std::string& path, const layout::Partition& layout,
                 const RelayoutOptions& options) {
   WEIR_RETURN_IF_ERROR(layout.validate());
-  wire::LookupT lookup;
-  lookup.path = path;
-  WEIR_TRY(const wire::AttributesT before, session->call<wire::AttributesT>(0, std::move(lookup)));
+  WEIR_TRY(const wire::AttributesT before, look_up(*session, path));
   WEIR_TRY(const auto old_file, Incarnation::create(path, before));
 
   wire::BeginRelayoutT begin;
   begin.path = path;
   begin.layout = wire::to_bytes(layout);
   begin.targets = options.targets;
+  begin.stores = session->stores();
   WEIR_TRY(const wire::AttributesT after, session->call<wire::AttributesT>(0, std::move(begin), Repeat::kNever));
   WEIR_TRY(const auto new_file, Incarnation::create(path, after));
 
-  const Status copied = Copy(std::make_shared<OpenFile>(session, path, old_file), new_file, options).run();
-  if (!copied.is_ok()) {
+  Status status = copy(session, path, old_file, new_file, options);
+  const Outcome done = status.is_ok() ? commit(*session, path, *new_file, status) : Outcome::kNotDone;
+  if (done == Outcome::kDone) return remove_subfiles(*session, *old_file);
+  if (done == Outcome::kNotDone) {
     // The first error is the one to tell; what cannot be taken back now is found by fsck.
     (void)end(*session, *new_file, false);
     (void)remove_subfiles(*session, *new_file);
-    return {copied.code(), concat("relayout of ", path, ": ", copied.message(), "; the old layout still serves")};
+    (void)fence(*session, *old_file, wire::FenceAction::Lower, new_file->data());
+    return {status.code(), concat("relayout of ", path, ": ", status.message(), "; the old layout still serves")};
   }
-  const Status committed = end(*session, *new_file, true).status();
-  if (!committed.is_ok()) {
-    return {committed.code(),
-            concat("relayout of ", path, ": ", committed.message(), "; look which layout it has, and run weir fsck")};
-  }
-  return remove_subfiles(*session, *old_file);
+  return {status.code(), concat("relayout of ", path, ": ", status.message(),
+                                "; run weir fsck --repair: it ends one way or the other")};
 }
 
 }  // namespace weir::client::internal

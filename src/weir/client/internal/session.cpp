@@ -173,6 +173,7 @@ Result<net::Connection*> Session::connected(std::uint32_t server) {
   link.connection.reset();
   link.lifeline.reset();
   WEIR_TRY(link.connection, caller_->connect(link.address, key_, net::Clock::now() + options_.timeout));
+  link.store.reset();
   link.generation.fetch_add(1, std::memory_order_acq_rel);
   return link.connection.get();
 }
@@ -184,6 +185,36 @@ Result<std::shared_ptr<server::Lifeline>> Session::lifeline(std::uint32_t server
     WEIR_TRY(link.lifeline, server::Lifeline::map(descriptor));
   }
   return link.lifeline;
+}
+
+bool Session::is_connected(std::uint32_t server) {
+  const std::lock_guard lock(mutex_);
+  return links_[server]->connection && links_[server]->connection->is_open();
+}
+
+std::vector<std::uint64_t> Session::stores() {
+  std::vector<std::optional<std::uint64_t>> known;
+  locked([&] {
+    caller_->progress();  // tells which servers are gone
+    for (const auto& link : links_) {
+      const bool is_in_vain = link->store == std::uint64_t{0};
+      const bool is_open = link->connection && link->connection->is_open();
+      known.push_back(is_in_vain || is_open ? link->store : std::nullopt);
+    }
+  });
+  std::vector<std::uint64_t> stores;
+  for (std::uint32_t i = 0; i < known.size(); ++i) {
+    stores.push_back(known[i] ? *known[i] : ask_store(i));
+  }
+  return stores;
+}
+
+std::uint64_t Session::ask_store(std::uint32_t server) {
+  const Result<wire::MembersT> members = call<wire::MembersT>(server, wire::MembershipT{});
+  const std::uint64_t store =
+      members.is_ok() && server < members->servers.size() ? members->servers[server]->store_id : 0;
+  locked([&] { links_[server]->store = store; });
+  return store;
 }
 
 Result<std::uint64_t> Session::reach(std::uint32_t server) {

@@ -91,8 +91,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// One call to its end; reconnects if the server was gone and, if that is safe, asks again.
   template <typename Answer, typename Operation>
-  Result<Answer> call(std::uint32_t server, Operation operation, Repeat repeat = Repeat::kSafe) {
-    Outgoing outgoing{server, wire::encode_request(std::move(operation), timeout_ms()), {}, {}, {}};
+  Result<Answer> call(std::uint32_t server, Operation operation, Repeat repeat = Repeat::kSafe,
+                      std::uint64_t store = 0) {
+    Outgoing outgoing{server, wire::encode_request(std::move(operation), timeout_ms(), store), {}, {}, {}};
     run({&outgoing, 1}, repeat);
     return answer<Answer>(outgoing);
   }
@@ -125,6 +126,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// Another number for every connection made to the server; 0 before the first.
   [[nodiscard]] std::uint64_t generation(std::uint32_t server) const;
+  /// Whether there is a connection that is not known to be broken.
+  [[nodiscard]] bool is_connected(std::uint32_t server);
+  /// The store of each server; 0 of those that did not answer.  Asks those that it does not know, and has not tried in vain, yet.
+  std::vector<std::uint64_t> stores();
   /// Connects if there is no connection.  \returns its generation
   Result<std::uint64_t> reach(std::uint32_t server);
   /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to anew.
@@ -139,11 +144,14 @@ class Session : public std::enable_shared_from_this<Session> {
     std::unique_ptr<net::Connection> connection;
     std::atomic<std::uint64_t> generation{0};
     std::shared_ptr<server::Lifeline> lifeline;  // null: memory of the server is not used
+    // Of the connection there is now; nothing: not asked yet, 0: asked in vain.
+    std::optional<std::uint64_t> store;
   };
 
   Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Caller> caller);
   void set_servers(const std::vector<net::Address>& servers);
   Result<net::Connection*> connected(std::uint32_t server);  // locked
+  std::uint64_t ask_store(std::uint32_t server);
   void run_once(std::span<Outgoing*> calls);
   [[nodiscard]] Status unexpected(std::uint32_t server, const wire::ReplyHeadT& head) const;
 

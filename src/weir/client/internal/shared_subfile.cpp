@@ -43,13 +43,18 @@ std::size_t length_of(Offset room) { return static_cast<std::size_t>(kDataStart 
 }  // namespace
 
 MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
-                             std::uint64_t generation)
-    : base_(base), room_(room), is_writable_(is_writable), lifeline_(std::move(lifeline)), generation_(generation) {}
+                             std::uint64_t generation, std::uint64_t boot)
+    : base_(base),
+      room_(room),
+      is_writable_(is_writable),
+      lifeline_(std::move(lifeline)),
+      generation_(generation),
+      boot_(boot) {}
 
 MappedSubfile::~MappedSubfile() { ::munmap(base_, length_of(room_)); }
 
 Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::shared_ptr<server::Lifeline> lifeline,
-                                                          std::uint64_t generation) {
+                                                          std::uint64_t generation, std::uint64_t boot) {
   struct ::stat info {};
   if (::fstat(descriptor, &info) != 0) return system_error("fstat");
   if (info.st_size < storage::kControlBytes) return corrupt("memory of a subfile: too short");
@@ -61,7 +66,7 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
   void* base = ::mmap(nullptr, length_of(room), protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_error("mmap");
   return std::shared_ptr<MappedSubfile>(
-      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation));
+      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation, boot));
 }
 
 Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const {
@@ -70,7 +75,7 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const
   void* base = ::mremap(base_, 0, length_of(room), MREMAP_MAYMOVE);
   if (base == MAP_FAILED) return system_error("mremap");
   return std::shared_ptr<MappedSubfile>(
-      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_, generation_));
+      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_, generation_, boot_));
 }
 
 bool MappedSubfile::is_full(Offset from, Offset to) const {
@@ -111,18 +116,22 @@ void MappedSubfile::prepare(Offset from, Offset to) {
   }
 }
 
-Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, std::uint32_t server,
-                                                          storage::SubfileId id) {
+Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, const Target& target, Fetched& cost) {
+  const std::uint32_t server = target.server;
   wire::ShareT share;
-  share.subfile = std::make_unique<wire::Subfile>(id.file, id.element);
+  share.subfile = std::make_unique<wire::Subfile>(target.subfile.file, target.subfile.element);
   share.for_writing = true;
-  WEIR_TRY(const wire::HandoverT handover, session.call<wire::HandoverT>(server, std::move(share)));
+  Outgoing call{server, wire::encode_request(std::move(share), session.timeout_ms(), target.store), {}, {}, {}};
+  cost.messages = 1;
+  cost.index_bytes = static_cast<std::int64_t>(call.head.size());
+  session.run({&call, 1}, Repeat::kSafe);
+  WEIR_TRY(const wire::HandoverT handover, session.answer<wire::HandoverT>(call));
   if (!handover.possible) return std::shared_ptr<MappedSubfile>();
   const std::uint64_t generation = session.generation(server);
   WEIR_TRY(const server::Handed handed, server::fetch_memory(handover.socket, handover.token));
   const auto map = [&]() -> Result<std::shared_ptr<MappedSubfile>> {
     WEIR_TRY(auto lifeline, session.lifeline(server, handed.lifeline));
-    return MappedSubfile::map(handed.memory, std::move(lifeline), generation);
+    return MappedSubfile::map(handed.memory, std::move(lifeline), generation, handover.boot);
   };
   auto mapped = map();
   ::close(handed.memory);
@@ -135,32 +144,34 @@ std::shared_ptr<MappedSubfile> SubfileSlot::mapped() {
   return mapped_;
 }
 
-std::shared_ptr<MappedSubfile> SubfileSlot::memory(Session& session, std::uint32_t server, storage::SubfileId id,
-                                                   Offset end, Offset bytes) {
-  if (is_impossible() || end > kMostRoom) return nullptr;
+SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target, Offset end, Offset bytes) {
+  Fetched out;
+  if (is_impossible() || end > kMostRoom) return out;
   const std::lock_guard lock(mutex_);
   // A server that was started anew has other memory, and this one is nobody's.
-  if (mapped_ && (mapped_->generation() != session.generation(server) || !mapped_->is_alive())) mapped_.reset();
+  if (mapped_ && (mapped_->generation() != session.generation(target.server) || !mapped_->is_alive())) mapped_.reset();
   if (!mapped_) {
-    if (bytes < kWorthIt && small_uses_.fetch_add(1, std::memory_order_relaxed) < kFewUses) return nullptr;
-    auto fetched = fetch(session, server, id);
+    if (bytes < kWorthIt && small_uses_.fetch_add(1, std::memory_order_relaxed) < kFewUses) return out;
+    auto fetched = fetch(session, target, out);
     if (!fetched.is_ok()) {
       // Not an error of the access: messages still work, or say better what is wrong.
-      WEIR_LOG_DEBUG("direct path to subfile {}.{}: {}", id.file, id.element, fetched.status().message());
-      return nullptr;
+      WEIR_LOG_DEBUG("direct path to subfile {}.{}: {}", target.subfile.file, target.subfile.element,
+                     fetched.status().message());
+      return out;
     }
     if (!*fetched) {
       is_impossible_ = true;
-      return nullptr;
+      return out;
     }
     mapped_ = std::move(fetched).value();
   }
   if (end > mapped_->room()) {
     auto longer = mapped_->longer(end);
-    if (!longer.is_ok()) return nullptr;
+    if (!longer.is_ok()) return out;
     mapped_ = std::move(longer).value();
   }
-  return mapped_;
+  out.memory = mapped_;
+  return out;
 }
 
 bool SubfileSlot::is_worth_reserving(Offset bytes) {

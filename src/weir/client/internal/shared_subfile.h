@@ -13,12 +13,19 @@
 
 namespace weir::client::internal {
 
+/// Where a subfile is.
+struct Target {
+  std::uint32_t server = 0;
+  std::uint64_t store = 0;  ///< 0: not known
+  storage::SubfileId subfile;
+};
+
 /// One mapping of it.  Mapped longer than the file is, so that growing seldom needs another.
 class MappedSubfile {
  public:
   /// For reading only if the descriptor is.  \error kIoError, kCorrupt
   static Result<std::shared_ptr<MappedSubfile>> map(int descriptor, std::shared_ptr<server::Lifeline> lifeline,
-                                                    std::uint64_t generation);
+                                                    std::uint64_t generation, std::uint64_t boot = 0);
   /// The same memory, with room for `bytes`.
   [[nodiscard]] Result<std::shared_ptr<MappedSubfile>> longer(Offset bytes) const;
   ~MappedSubfile();
@@ -31,9 +38,10 @@ class MappedSubfile {
   [[nodiscard]] std::uint64_t generation() const { return generation_; }  ///< Of the connection that it came by.
   /// False if the server is gone: the memory is nobody's then.
   [[nodiscard]] bool is_alive() const { return lifeline_->is_alive(); }
-  [[nodiscard]] bool is_serving() const {
-    return control().state.load(std::memory_order_acquire) == storage::Control::kServing;
-  }
+  [[nodiscard]] std::uint64_t boot() const { return boot_; }  ///< Of the server.
+  /// May still be read, but not written: its file gets another layout.
+  [[nodiscard]] bool is_fenced() const { return state() == storage::Control::kFenced; }
+  [[nodiscard]] bool is_gone() const { return state() != storage::Control::kServing && !is_fenced(); }
 
   /// Every page of [from, to) exists, and may be written.
   [[nodiscard]] bool is_full(Offset from, Offset to) const;
@@ -46,12 +54,14 @@ class MappedSubfile {
 
  private:
   MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
-                std::uint64_t generation);
+                std::uint64_t generation, std::uint64_t boot);
+  [[nodiscard]] std::uint32_t state() const { return control().state.load(std::memory_order_acquire); }
   std::byte* base_;
   Offset room_;
   bool is_writable_;
   std::shared_ptr<server::Lifeline> lifeline_;
   std::uint64_t generation_;
+  std::uint64_t boot_;
   std::mutex mutex_;
   std::vector<bool> prepared_;  // by chunk
 };
@@ -61,8 +71,12 @@ class SubfileSlot {
  public:
   /// The memory with room for `end` bytes; null if it must go by message: another host, a store without memory to share, or not worth it yet.
   /// `bytes` are to be moved now.
-  std::shared_ptr<MappedSubfile> memory(Session& session, std::uint32_t server, storage::SubfileId id, Offset end,
-                                        Offset bytes);
+  struct Fetched {
+    std::shared_ptr<MappedSubfile> memory;
+    std::int64_t messages = 0;  ///< Sent for it.
+    std::int64_t index_bytes = 0;
+  };
+  Fetched memory(Session& session, const Target& target, Offset end, Offset bytes);
   /// True once: small writes to memory that must be reserved first go by message until there were some.
   bool is_worth_reserving(Offset bytes);
   /// The memory if it is mapped.
@@ -70,7 +84,7 @@ class SubfileSlot {
   [[nodiscard]] bool is_impossible() const { return is_impossible_.load(std::memory_order_relaxed); }
 
  private:
-  Result<std::shared_ptr<MappedSubfile>> fetch(Session& session, std::uint32_t server, storage::SubfileId id);
+  Result<std::shared_ptr<MappedSubfile>> fetch(Session& session, const Target& target, Fetched& cost);
 
   std::mutex mutex_;
   std::shared_ptr<MappedSubfile> mapped_;

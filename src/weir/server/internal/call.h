@@ -17,12 +17,13 @@ struct Call {
   wire::RequestHeadT head;
   net::Deadline deadline;
   wire::CountersT& counters;  ///< Of the server.
+  std::uint64_t boot = 0;     ///< Of the server.
 
-  void fail(const Status& status) { request.reply(wire::encode_failure(status)); }
+  void fail(const Status& status) { request.reply(wire::encode_failure(status, boot)); }
 
   template <typename Table>
   void answer(Table table) {
-    request.reply(wire::encode_reply(std::move(table)));
+    request.reply(wire::encode_reply(std::move(table), boot));
   }
   template <typename Table>
   void answer(Result<Table> result) {
@@ -33,7 +34,7 @@ struct Call {
   /// Done, and a body that stays until `sent`.
   void answer_body(std::span<const std::byte> body, std::function<void()> sent) {
     counters.bytes_out += body.size();
-    request.reply(wire::encode_reply(wire::DoneT{}), body, std::move(sent));
+    request.reply(wire::encode_reply(wire::DoneT{}, boot), body, std::move(sent));
   }
 };
 

@@ -104,11 +104,17 @@ bool IoService::handle(const CallPtr& call) {
     case wire::Operation::ListSubfiles: list(call, *operation.AsListSubfiles()); return true;
     case wire::Operation::UsageOf: usage(call); return true;
     case wire::Operation::Share: share(call, *operation.AsShare()); return true;
+    case wire::Operation::Fence: fence(call, *operation.AsFence()); return true;
     default: return false;
   }
 }
 
-void IoService::drop(net::PeerId peer) { views_.drop(peer); }
+void IoService::drop(net::PeerId peer) {
+  views_.drop(peer);
+  for (auto& [id, fence] : fences_) {
+    if (fence.peer == peer && !fence.lost) fence.lost = net::Clock::now();
+  }
+}
 
 Status IoService::sync_all() {
   Status first;
@@ -124,12 +130,14 @@ Status IoService::sync_all() {
 
 // ---------------------------------------------------------------- turns
 
-void IoService::in_turn(const CallPtr& call, SubfileId id, std::function<void()> work) {
-  turns_.take(id, [this, call, id, work = std::move(work)] {
+void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, std::function<void()> work) {
+  turns_.take(id, [this, call, id, use, work = std::move(work)] {
     if (removed_.contains(id)) {
       call->fail({ErrorCode::kStale, concat(name_of(id), " was removed: open the file again")});
     } else if (net::Clock::now() >= call->deadline) {
       call->fail({ErrorCode::kTimedOut, concat(name_of(id), ": the deadline passed while others were at work on it")});
+    } else if (use == Use::kWrite && fence_of(id) != nullptr) {
+      call->fail({ErrorCode::kStale, concat(name_of(id), " is being laid out anew: write when that is done")});
     } else {
       return work();
     }
@@ -138,10 +146,10 @@ void IoService::in_turn(const CallPtr& call, SubfileId id, std::function<void()>
 }
 
 template <typename Work>
-void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Work work) {
+void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(subfile));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
-  in_turn(call, id, [this, call, id, work = std::move(work)] {
+  in_turn(call, id, use, [this, call, id, work = std::move(work)] {
     auto result = work(id);
     turns_.leave(id);
     call->answer(std::move(result));
@@ -157,7 +165,7 @@ void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) 
     return store_.read(id, {&piece, 1});
   };
   if (bytes < kDirectReadFrom) return read_buffered(call, id, bytes, read);
-  in_turn(call, id, [this, call, id, range, bytes, read] {
+  in_turn(call, id, Use::kRead, [this, call, id, range, bytes, read] {
     const auto memory = store_.map(id, range.from, range.to, false);
     if (memory.is_ok() && *memory) return call->answer_body(**memory, [this, id] { turns_.leave(id); });
     turns_.leave(id);
@@ -170,7 +178,7 @@ void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, R
   if (bytes == 0) return call->answer(wire::DoneT{});
   WEIR_CALL_CHECK(call, check_buffered(static_cast<std::size_t>(bytes)));
   buffers_->ask(static_cast<std::size_t>(bytes), [this, call, id, read](std::shared_ptr<Buffer> buffer) {
-    in_turn(call, id, [this, call, id, read, buffer] {
+    in_turn(call, id, Use::kRead, [this, call, id, read, buffer] {
       const Status status = read(buffer->bytes());
       turns_.leave(id);
       if (!status.is_ok()) return call->fail(status);
@@ -205,7 +213,7 @@ void IoService::read_pieces(const CallPtr& call, const wire::ReadPiecesT& reques
 
 // Of a write without bytes, the end of the file is what remains.
 void IoService::write_end(const CallPtr& call, SubfileId id, Offset file_end) {
-  in_turn(call, id, [this, call, id, file_end] {
+  in_turn(call, id, Use::kWrite, [this, call, id, file_end] {
     dirty_.insert(id);
     const Status status = store_.write(id, {}, file_end);
     turns_.leave(id);
@@ -215,7 +223,7 @@ void IoService::write_end(const CallPtr& call, SubfileId id, Offset file_end) {
 
 void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end) {
   const Offset to = from + static_cast<Offset>(call->request.body_bytes());
-  in_turn(call, id, [this, call, id, from, to, file_end] {
+  in_turn(call, id, Use::kWrite, [this, call, id, from, to, file_end] {
     dirty_.insert(id);
     const auto memory = store_.map(id, from, to, true);
     if (memory.is_ok() && *memory) {
@@ -241,7 +249,7 @@ void IoService::write_buffered(const CallPtr& call, SubfileId id, WriteFrom writ
   buffers_->ask(bytes, [this, call, id, write](std::shared_ptr<Buffer> buffer) {
     call->request.receive(buffer->bytes(), [this, call, id, write, buffer](const Status& received) {
       if (!received.is_ok()) return call->fail(received);
-      in_turn(call, id, [this, call, id, write, buffer] {
+      in_turn(call, id, Use::kWrite, [this, call, id, write, buffer] {
         dirty_.insert(id);
         const Status status = write(buffer->bytes());
         turns_.leave(id);
@@ -291,22 +299,23 @@ void IoService::register_view(const CallPtr& call, const wire::RegisterViewT& re
 void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {
   WEIR_CALL_CHECK(call, check_end("length", request.length));
   WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
-  answer_in_turn(call, request.subfile.get(), [this, length = request.length, end = request.file_end](SubfileId id) {
-    dirty_.insert(id);
-    return store_.truncate(id, length, end);
-  });
+  answer_in_turn(call, request.subfile.get(), Use::kWrite,
+                 [this, length = request.length, end = request.file_end](SubfileId id) {
+                   dirty_.insert(id);
+                   return store_.truncate(id, length, end);
+                 });
 }
 
 void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
   WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMaxBytes));
-  answer_in_turn(call, request.subfile.get(), [this, range](SubfileId id) {
+  answer_in_turn(call, request.subfile.get(), Use::kWrite, [this, range](SubfileId id) {
     dirty_.insert(id);
     return store_.reserve(id, range.from, range.to);
   });
 }
 
 void IoService::sync(const CallPtr& call, const wire::SyncT& request) {
-  answer_in_turn(call, request.subfile.get(), [this](SubfileId id) {
+  answer_in_turn(call, request.subfile.get(), Use::kRead, [this](SubfileId id) {
     const Status status = store_.sync(id);
     if (status.is_ok()) dirty_.erase(id);
     return status;
@@ -317,10 +326,11 @@ void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request)
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   if (removed_.contains(id)) return call->answer(wire::DoneT{});
-  answer_in_turn(call, request.subfile.get(), [this](SubfileId subfile) {
+  answer_in_turn(call, request.subfile.get(), Use::kRead, [this](SubfileId subfile) {
     const Status status = store_.remove(subfile);
     if (!status.is_ok()) return status;
     dirty_.erase(subfile);
+    fences_.erase(subfile);
     removed_.insert(subfile);
     removed_in_order_.push_back(subfile);
     if (removed_in_order_.size() > kMostRemoved) {
@@ -332,7 +342,7 @@ void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request)
 }
 
 void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
-  answer_in_turn(call, request.subfile.get(), [this](SubfileId id) -> Result<wire::SubfileInfoT> {
+  answer_in_turn(call, request.subfile.get(), Use::kRead, [this](SubfileId id) -> Result<wire::SubfileInfoT> {
     WEIR_TRY(const storage::SubfileInfo info, store_.info(id));
     wire::SubfileInfoT answer;
     answer.length = info.length;
@@ -364,6 +374,54 @@ void IoService::usage(const CallPtr& call) {
   call->answer(std::move(answer));
 }
 
+// ---------------------------------------------------------------- fences
+
+IoService::Fence* IoService::fence_of(SubfileId id) {
+  const auto found = fences_.find(id);
+  if (found == fences_.end()) return nullptr;
+  Fence& fence = found->second;
+  const bool has_fallen = !fence.is_confirmed && fence.lost && net::Clock::now() - *fence.lost >= options_.fence_grace;
+  if (!has_fallen) return &fence;
+  lower_fence(id);
+  return nullptr;
+}
+
+Status IoService::raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
+  const Fence* other = fence_of(id);
+  if (other != nullptr && other->token != token && !other->lost) {
+    return {ErrorCode::kUnavailable, concat(name_of(id), ": another relayout of the file is under way")};
+  }
+  fences_[id] = {token, peer, false, {}};
+  store_.fence(id, true);
+  return Status::ok();
+}
+
+Status IoService::confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
+  Fence* fence = fence_of(id);
+  if (fence == nullptr || fence->token != token) {
+    return {ErrorCode::kStale, concat(name_of(id), ": may have been written while it was laid out anew")};
+  }
+  *fence = {token, peer, true, {}};
+  return Status::ok();
+}
+
+void IoService::lower_fence(SubfileId id) {
+  fences_.erase(id);
+  store_.fence(id, false);
+}
+
+void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
+  const net::PeerId peer = call->request.peer();
+  const auto work = [this, peer, action = request.action, token = request.token](SubfileId id) {
+    if (action == wire::FenceAction::Raise) return raise_fence(id, token, peer);
+    if (action == wire::FenceAction::Confirm) return confirm_fence(id, token, peer);
+    const Fence* fence = fence_of(id);
+    if (fence != nullptr && (token == 0 || token == fence->token)) lower_fence(id);
+    return Status::ok();
+  };
+  answer_in_turn(call, request.subfile.get(), Use::kRead, work);
+}
+
 // ---------------------------------------------------------------- sharing memory
 
 Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, bool for_writing) {
@@ -373,14 +431,16 @@ Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId
   if (!memory) return answer;
   WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, for_writing, who.uid));
   answer.possible = true;
+  answer.boot = options_.boot;
   answer.socket = options_.handover->socket();
   return answer;
 }
 
 void IoService::share(const CallPtr& call, const wire::ShareT& request) {
-  answer_in_turn(call, request.subfile.get(), [this, call, for_writing = request.for_writing](SubfileId id) {
-    return hand_over(call->request.identity(), id, for_writing);
-  });
+  answer_in_turn(call, request.subfile.get(), Use::kRead,
+                 [this, call, for_writing = request.for_writing](SubfileId id) {
+                   return hand_over(call->request.identity(), id, for_writing);
+                 });
 }
 
 }  // namespace weir::server::internal

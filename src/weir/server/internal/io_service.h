@@ -9,13 +9,19 @@
 // Who holds the key of the file system is trusted here: owners and modes are checked where names are looked up, by the metadata service; a subfile
 // has neither.  What comes in is checked all the same: lengths, ranges, numbers of things.  Memory is shared for writing only with those who ask for it.
 //
+// A subfile that is fenced (its file gets another layout) refuses writes.  A fence is in memory only; who raised it is told when it asks for it
+// to be confirmed if it was not up all the time.
+//
 // Numbers of files are never used twice, so a subfile that was removed stays removed: late requests for it get kStale instead of making it
 // anew.  The server remembers the last kMostRemoved of them.
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -42,6 +48,9 @@ class IoService {
     std::string host;                                   ///< Callers with this one can be given memory.
     HandoverServer* handover = nullptr;                 ///< Null: memory is not shared.
     std::size_t buffer_bytes = std::size_t{512} << 20;  ///< All buffers together.
+    std::uint64_t boot = 0;                             ///< Of the server.
+    /// How long a fence stays that is not confirmed and whose caller is gone: it may come back.
+    std::chrono::milliseconds fence_grace{15'000};
   };
 
   IoService(storage::Store& store, Options options);
@@ -72,14 +81,28 @@ class IoService {
   void list(const CallPtr& call, const wire::ListSubfilesT& request);
   void usage(const CallPtr& call);
   void share(const CallPtr& call, const wire::ShareT& request);
+  void fence(const CallPtr& call, const wire::FenceT& request);
   Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, bool for_writing);
 
+  enum class Use { kRead, kWrite };
   /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers the call itself
-  /// if that is too late, or the subfile is gone.
-  void in_turn(const CallPtr& call, SubfileId id, std::function<void()> work);
+  /// if that is too late, or the subfile is gone, or must not be written.
+  void in_turn(const CallPtr& call, SubfileId id, Use use, std::function<void()> work);
   /// The same for work that is done when it returns; answers what it returns.
   template <typename Work>
-  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Work work);
+  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work);
+
+  struct Fence {
+    std::uint64_t token = 0;
+    net::PeerId peer = 0;
+    bool is_confirmed = false;
+    std::optional<net::Clock::time_point> lost;  // since when its caller is gone
+  };
+  Status raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
+  Status confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
+  void lower_fence(SubfileId id);
+  /// Null: none, or one that has fallen by now.
+  Fence* fence_of(SubfileId id);
 
   using ReadInto = std::function<Status(std::span<std::byte>)>;
   using WriteFrom = std::function<Status(std::span<const std::byte>)>;
@@ -94,6 +117,7 @@ class IoService {
   SubfileIo io_;
   Views views_;
   Turns turns_;
+  std::map<SubfileId, Fence> fences_;
   std::set<SubfileId> dirty_;
   std::set<SubfileId> removed_;
   std::deque<SubfileId> removed_in_order_;

@@ -28,7 +28,8 @@ Status error(ErrorCode code, std::string_view operation, std::string_view path, 
 }
 
 void append_entry(wire::ListingT& listing, std::size_t& page_bytes, std::string name, wire::AttributesT attributes) {
-  page_bytes += name.size() + attributes.layout.size() + attributes.targets.size() * sizeof(std::uint32_t) + 128;
+  page_bytes += name.size() + attributes.layout.size() + attributes.targets.size() * sizeof(std::uint32_t) +
+                attributes.stores.size() * sizeof(std::uint64_t) + 128;
   auto entry = std::make_unique<wire::EntryT>();
   entry->name = std::move(name);
   entry->attributes = std::make_unique<wire::AttributesT>(std::move(attributes));
@@ -219,6 +220,11 @@ Result<wire::AttributesT> Metadata::lookup(const std::string& path, const Identi
   return std::move(record.attributes);
 }
 
+Result<wire::AttributesT> Metadata::lookup(FileNumber number) {
+  WEIR_TRY(Record record, load(number));
+  return std::move(record.attributes);
+}
+
 Result<wire::AttributesT> Metadata::add(const Ask& ask, Place place, wire::AttributesT attributes) {
   storage::Batch batch;
   attributes.file = take_number(batch);
@@ -248,7 +254,7 @@ Result<wire::AttributesT> Metadata::create(const wire::CreateT& request, const I
   WEIR_RETURN_IF_ERROR(check_change(ask, place, nullptr));
   wire::AttributesT attributes;
   attributes.mode = request.mode;
-  WEIR_RETURN_IF_ERROR(lay_out(ask, request.layout, request.targets, attributes));
+  WEIR_RETURN_IF_ERROR(lay_out(ask, request, attributes));
   return add(ask, std::move(place), std::move(attributes));
 }
 
@@ -416,9 +422,9 @@ Status Metadata::check_access(FileNumber file, const Identity& who, bool for_wri
 
 // Checks a layout and places its subfiles.  Files start on one target after the other, so that many small ones, of which only the first subfile
 // has bytes, do not all meet on the first target.
-Status Metadata::lay_out(const Ask& ask, const std::vector<std::uint8_t>& layout, std::vector<std::uint32_t> targets,
-                         wire::AttributesT& attributes) {
-  const Result<layout::Partition> partition = wire::to_partition(layout);
+template <typename Request>
+Status Metadata::lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes) {
+  const Result<layout::Partition> partition = wire::to_partition(request.layout);
   if (!partition.is_ok()) {
     return ask.error(ErrorCode::kInvalidArgument, concat("not a layout: ", partition.status().message()));
   }
@@ -430,6 +436,7 @@ Status Metadata::lay_out(const Ask& ask, const std::vector<std::uint8_t>& layout
     return ask.error(ErrorCode::kInvalidArgument,
                      concat("a layout of ", subfiles, " subfiles; at most ", kMostSubfiles));
   }
+  std::vector<std::uint32_t> targets = request.targets;
   if (targets.empty()) {
     const std::uint64_t start = next_start_++;
     for (Offset i = 0; i < subfiles; ++i) {
@@ -444,7 +451,11 @@ Status Metadata::lay_out(const Ask& ask, const std::vector<std::uint8_t>& layout
       return ask.error(ErrorCode::kInvalidArgument, concat("there is no target ", target, ", only ", target_count_));
     }
   }
-  attributes.layout = layout;
+  attributes.layout = request.layout;
+  attributes.stores.clear();
+  for (const std::uint32_t target : targets) {
+    attributes.stores.push_back(target < request.stores.size() ? request.stores[target] : 0);
+  }
   attributes.targets = std::move(targets);
   return Status::ok();
 }
@@ -473,7 +484,7 @@ Result<wire::AttributesT> Metadata::set_attributes(const wire::SetAttributesT& r
   if (request.set_owner) WEIR_RETURN_IF_ERROR(change_owner(ask, request, attributes));
   if (!request.layout.empty()) {
     if (attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "directories have no layout");
-    WEIR_RETURN_IF_ERROR(lay_out(ask, request.layout, request.targets, attributes));
+    WEIR_RETURN_IF_ERROR(lay_out(ask, request, attributes));
     attributes.data = take_number(batch);
     ++attributes.epoch;
     batch.erase(relayout_key(attributes.file));
@@ -491,7 +502,7 @@ Result<wire::AttributesT> Metadata::begin_relayout(const wire::BeginRelayoutT& r
   if (!may(record.attributes, who, kMayWrite)) return ask.denied("write it");
   storage::Batch batch;
   wire::AttributesT pending = std::move(record.attributes);
-  WEIR_RETURN_IF_ERROR(lay_out(ask, request.layout, request.targets, pending));
+  WEIR_RETURN_IF_ERROR(lay_out(ask, request, pending));
   pending.data = take_number(batch);
   ++pending.epoch;
   batch.put(relayout_key(pending.file), encode_attributes(pending));
@@ -518,6 +529,7 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
     // Mode and owner may have changed since it began: only what the relayout is about is taken over.
     record.attributes.layout = std::move(pending.layout);
     record.attributes.targets = std::move(pending.targets);
+    record.attributes.stores = std::move(pending.stores);
     record.attributes.data = pending.data;
     record.attributes.epoch = pending.epoch;
     record.attributes.changed_ns = now_ns();

@@ -47,6 +47,8 @@ class Metadata {
   // Errors of all of them: kInvalidArgument (path), kNotFound, kNotDirectory, kPermission: name operation and path; what the store says.
 
   Result<wire::AttributesT> lookup(const std::string& path, const Identity& who);
+  /// Of a file that was found by its path once: it stays what it is when it is renamed.  \error kNotFound
+  Result<wire::AttributesT> lookup(FileNumber number);
   /// \error kExists if exclusive, kIsDirectory; kInvalidArgument if the layout is none, or targets do not fit it
   Result<wire::AttributesT> create(const wire::CreateT& request, const Identity& who);
   Result<wire::AttributesT> make_directory(const wire::MakeDirectoryT& request, const Identity& who);
@@ -93,8 +95,8 @@ class Metadata {
   FileNumber take_number(storage::Batch& batch);
   Status apply(const storage::Batch& batch, bool durable);
   Result<wire::AttributesT> add(const Ask& ask, Place place, wire::AttributesT attributes);
-  Status lay_out(const Ask& ask, const std::vector<std::uint8_t>& layout, std::vector<std::uint32_t> targets,
-                 wire::AttributesT& attributes);
+  template <typename Request>
+  Status lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes);
   Status change_owner(const Ask& ask, const wire::SetAttributesT& request, wire::AttributesT& attributes);
   Result<std::string> path_of(const Record& record);
   void touch(storage::Batch& batch, Record directory) const;

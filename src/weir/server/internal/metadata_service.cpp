@@ -29,7 +29,11 @@ bool MetadataService::handle(const CallPtr& call) {
   const wire::OperationUnion& operation = call->head.operation;
   const net::Identity& who = call->request.identity();
   switch (operation.type) {
-    case wire::Operation::Lookup: call->answer(metadata_.lookup(operation.AsLookup()->path, who)); return true;
+    case wire::Operation::Lookup: {
+      const wire::LookupT& lookup = *operation.AsLookup();
+      call->answer(lookup.file != 0 ? metadata_.lookup(lookup.file) : metadata_.lookup(lookup.path, who));
+      return true;
+    }
     case wire::Operation::Create: call->answer(metadata_.create(*operation.AsCreate(), who)); return true;
     case wire::Operation::MakeDirectory:
       call->answer(metadata_.make_directory(*operation.AsMakeDirectory(), who));
@@ -49,6 +53,9 @@ bool MetadataService::handle(const CallPtr& call) {
     case wire::Operation::AllFiles: call->answer(metadata_.all_files(*operation.AsAllFiles(), who)); return true;
     case wire::Operation::Lock: lock(call, *operation.AsLock()); return true;
     case wire::Operation::Unlock: unlock(call, *operation.AsUnlock()); return true;
+    case wire::Operation::UseCounter:
+      call->answer(counters_.use(call->request.peer(), *operation.AsUseCounter()));
+      return true;
     default: return false;
   }
 }

@@ -1,10 +1,11 @@
 #pragma once
 
-// The metadata service on the wire: Metadata and Locks behind requests.
+// The metadata service on the wire: Metadata, Locks and CounterTable behind requests.
 
 #include <functional>
 
 #include <weir/server/internal/call.h>
+#include <weir/server/internal/counter_table.h>
 #include <weir/server/internal/locks.h>
 #include <weir/server/internal/metadata.h>
 
@@ -20,8 +21,11 @@ class MetadataService {
 
   /// Answers the call, now or, if it waits for a lock, later.  \returns false if it is not for this service
   bool handle(const CallPtr& call);
-  /// Locks of the peer are free again.
-  void drop(net::PeerId peer) { locks_.drop(peer); }
+  /// Locks of the peer are free again, and counters that only it held are gone.
+  void drop(net::PeerId peer) {
+    locks_.drop(peer);
+    counters_.drop(peer);
+  }
   /// Nobody waits for a lock any more.
   void stop();
 
@@ -32,6 +36,7 @@ class MetadataService {
   Metadata& metadata_;
   At at_;
   Locks locks_;
+  CounterTable counters_;
 };
 
 }  // namespace weir::server::internal

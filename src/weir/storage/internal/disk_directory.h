@@ -22,6 +22,7 @@ class DiskDirectory {
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] Offset part_bytes() const noexcept { return part_bytes_; }
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }  ///< 0: it has none yet
 
   Result<struct statvfs> file_system() const;
   /// Makes all that was written to it durable, of others too.
@@ -43,6 +44,7 @@ class DiskDirectory {
   std::string path_;
   Descriptor lock_;
   Offset part_bytes_ = 0;
+  std::uint64_t id_ = 0;
 };
 
 }  // namespace weir::storage::internal

@@ -34,6 +34,13 @@ MemorySubfile::~MemorySubfile() {
   source_->pool.forget(region_->descriptor());
 }
 
+void MemorySubfile::fence(bool is_fenced) {
+  is_fenced_ = is_fenced;
+  if (!region_) return;
+  region_->control().state.store(is_fenced ? Control::kFenced : Control::kServing, std::memory_order_release);
+  take_turn(region_->control());
+}
+
 std::byte* MemorySubfile::near_data() const noexcept {
   return region_ ? region_->data() : const_cast<std::byte*>(heap_.data());
 }
@@ -200,6 +207,7 @@ Status MemorySubfile::move_to_region(Offset bytes) {
   room.give_back(heap_room(heap_));
   heap_ = {};
   region_ = std::move(region);
+  if (is_fenced_) fence(true);
   note_written(length_, file_end_);
   return Status::ok();
 }

@@ -39,6 +39,9 @@ class MemorySubfile {
   /// Nothing if the bytes do not lie in one piece, or (for reading) are partly holes, or (for writing) there is no room for all.
   std::optional<std::span<std::byte>> map(Offset from, Offset to, bool for_writing);
 
+  /// Whether peers that have mapped it, now or later, may write to it.
+  void fence(bool is_fenced);
+
   /// The region, made if need be; null if it cannot be shared.
   Result<Region*> shared_region();
 
@@ -68,6 +71,7 @@ class MemorySubfile {
   std::unique_ptr<std::map<Offset, Block>> far_;  // by number of block, from 0; few subfiles have any
   Offset length_ = 0;
   Offset file_end_ = 0;
+  bool is_fenced_ = false;
 };
 
 }  // namespace weir::storage::internal

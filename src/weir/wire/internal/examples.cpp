@@ -22,6 +22,7 @@ AttributesT attributes() {
   it.data = 4;
   it.layout = {1, 2, 3};
   it.targets = {0, 1, 0};
+  it.stores = {7, 8, 7};
   return it;
 }
 
@@ -43,6 +44,7 @@ RequestHeadT request(Fill fill) {
   RequestHeadT head;
   head.operation.Set(std::move(table));
   head.remaining_ms = 1500;
+  head.store = 7;
   return head;
 }
 
@@ -52,17 +54,19 @@ ReplyHeadT reply(Fill fill) {
   fill(table);
   ReplyHeadT head;
   head.answer.Set(std::move(table));
+  head.boot = 11;
   return head;
 }
 
 void add_metadata_requests(std::vector<RequestHeadT>& all) {
-  all.push_back(request<LookupT>([](LookupT& it) { it.path = "/a/b"; }));
+  all.push_back(request<LookupT>([](LookupT& it) { it.path = "/a/b", it.file = 3; }));
   all.push_back(request<CreateT>([](CreateT& it) {
     it.path = "/new";
     it.layout = {9, 8};
     it.mode = 0600;
     it.exclusive = true;
     it.targets = {1, 2};
+    it.stores = {7, 8, 9};
   }));
   all.push_back(request<MakeDirectoryT>([](MakeDirectoryT& it) { it.path = "/d", it.mode = 0755; }));
   all.push_back(request<RemoveT>([](RemoveT& it) { it.path = "/d", it.directory = true; }));
@@ -78,8 +82,10 @@ void add_metadata_requests(std::vector<RequestHeadT>& all) {
     it.layout = {1};
     it.targets = {3};
     it.touch = true;
+    it.stores = {7};
   }));
-  all.push_back(request<BeginRelayoutT>([](BeginRelayoutT& it) { it.path = "/a", it.layout = {1}, it.targets = {0}; }));
+  all.push_back(request<BeginRelayoutT>(
+      [](BeginRelayoutT& it) { it.path = "/a", it.layout = {1}, it.targets = {0}, it.stores = {7}; }));
   all.push_back(request<EndRelayoutT>([](EndRelayoutT& it) { it.file = 1, it.data = 2, it.commit = true; }));
   all.push_back(request<MembershipT>([](MembershipT&) {}));
   all.push_back(request<AllFilesT>([](AllFilesT& it) { it.after = 5, it.limit = 6; }));
@@ -116,6 +122,14 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   all.push_back(request<UsageOfT>([](UsageOfT&) {}));
   all.push_back(request<ShareT>([](ShareT& it) { it.subfile = subfile(), it.for_writing = true; }));
   all.push_back(request<StatisticsT>([](StatisticsT&) {}));
+  all.push_back(request<UseCounterT>([](UseCounterT& it) {
+    it.action = CounterAction::Add;
+    it.counter = 1;
+    it.holder = 2;
+    it.value = 3;
+  }));
+  all.push_back(
+      request<FenceT>([](FenceT& it) { it.action = FenceAction::Confirm, it.subfile = subfile(), it.token = 9; }));
 }
 
 }  // namespace
@@ -145,6 +159,7 @@ std::vector<ReplyHeadT> example_replies() {
     server.address = "tcp:127.0.0.1:7001";
     server.host = "h";
     server.store = "memory";
+    server.store_id = 7;
     it.servers.push_back(std::make_unique<ServerT>(std::move(server)));
     it.version = "1";
   }));
@@ -155,6 +170,7 @@ std::vector<ReplyHeadT> example_replies() {
     it.possible = true;
     it.socket = "s";
     it.token = {1, 2, 3, 4};
+    it.boot = 11;
   }));
   all.push_back(reply<CountersT>([](CountersT& it) {
     it.requests = 1;
@@ -164,6 +180,7 @@ std::vector<ReplyHeadT> example_replies() {
     it.views = 5;
     it.peers = 6;
   }));
+  all.push_back(reply<CounterValueT>([](CounterValueT& it) { it.counter = 1, it.value = 2; }));
   return all;
 }
 

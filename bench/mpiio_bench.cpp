@@ -1,0 +1,929 @@
+// MPI-IO through Weir against the MPI's own, in one run of one ordinary MPI program:
+//
+//   weir run -- mpirun -n 2 mpiio_bench_openmpi [--mb 16] [--repeats 5] [--case cyclic] [--only write] [--disk DIR] [--tmpfs DIR] [--json]
+//
+// The program knows nothing of Weir but the name weir:/..., which the preloaded library takes for its own.
+//
+//   weir      the file weir:/...
+//   tmpfs     the MPI's own MPI-IO on a file in memory; "best" is the fastest of the hint sets below in this row, and its name is shown
+//   disk      the same on a file of the disk, in the page cache: nobody syncs
+//   manual    what an expert would write by hand: who owns which part of the file is worked out beforehand, then pack, MPI_Alltoallv,
+//             unpack, one pwrite (pread) of a contiguous part per rank on tmpfs; with collective calls only
+//   memcpy    all ranks copy as many bytes from one warm buffer to another: the bound
+//
+// write goes to a file just created, rewrite to one that is full, read comes from it.  Contenders take turns; the time of one turn is that
+// of the slowest rank, of the data call alone.  A ratio is rival / weir of the same turn: above 1, weir is faster.  Shown are the median
+// and, in brackets, the quartiles.  Every file is compared with what must be in it before anything is timed.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <unistd.h>
+
+namespace {
+
+using Offset = long long;
+
+struct Settings {
+  Offset bytes_per_rank = Offset{16} << 20;
+  int repeats = 5;
+  std::string cases;       // those whose name contains this
+  std::string operations;  // the same
+  std::string tmpfs = "/dev/shm";
+  std::string disk;          // empty: left out
+  double limit_seconds = 2;  // a contender slower than this gets no more turns
+  bool json = false;
+};
+
+int rank_of(MPI_Comm communicator = MPI_COMM_WORLD) {
+  int rank = 0;
+  MPI_Comm_rank(communicator, &rank);
+  return rank;
+}
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+// A benchmark that cannot do what it claims to measure must not print numbers.
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "mpiio_bench: rank %d: %s\n", rank_of(), what.c_str());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+void require(bool condition, const std::string& what) {
+  if (!condition) give_up(what);
+}
+
+void require_mpi(int code, const std::string& what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  give_up(what + ": " + text);
+}
+
+// What is at byte x of every file.
+std::byte content(Offset x) {
+  const auto word = static_cast<unsigned long long>(x / 4) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<std::byte>(word >> (32 + 8 * (x % 4)));
+}
+
+// --- patterns -------------------------------------------------------------------------------------------------------------------
+
+struct Piece {
+  Offset file = 0;
+  Offset memory = 0;
+  Offset length = 0;
+};
+
+// One rank's part of a shared file, said twice: as the datatypes that a program would use, and as the list of its pieces.
+struct Pattern {
+  std::string name;
+  Offset file_bytes = 0;
+  Offset disp = 0;
+  MPI_Datatype etype = MPI_BYTE;
+  MPI_Datatype filetype = MPI_BYTE;
+  MPI_Datatype memory_type = MPI_BYTE;
+  int memory_count = 0;
+  Offset memory_span = 0;
+  bool read_only = false;  // ranks overlap
+  std::function<std::vector<Piece>(int rank)> pieces;
+  std::vector<Piece> mine;  // pieces(this rank)
+
+  [[nodiscard]] Offset bytes() const {
+    Offset sum = 0;
+    for (const Piece& piece : mine) sum += piece.length;
+    return sum;
+  }
+};
+
+// Pieces of `length` bytes: one per combination of the loops, outermost first.
+struct Loop {
+  Offset count = 1;
+  Offset step = 0;
+};
+
+std::vector<Piece> nest(Offset start, const std::vector<Loop>& loops, Offset length) {
+  std::vector<Piece> pieces{{start, 0, length}};
+  for (const Loop& loop : loops) {
+    std::vector<Piece> next;
+    next.reserve(pieces.size() * static_cast<std::size_t>(loop.count));
+    for (const Piece& piece : pieces) {
+      for (Offset i = 0; i < loop.count; ++i) next.push_back({piece.file + i * loop.step, 0, length});
+    }
+    pieces = std::move(next);
+  }
+  std::vector<Piece> joined;
+  Offset memory = 0;
+  for (const Piece& piece : pieces) {
+    if (!joined.empty() && joined.back().file + joined.back().length == piece.file) {
+      joined.back().length += length;
+    } else {
+      joined.push_back({piece.file, memory, length});
+    }
+    memory += length;
+  }
+  return joined;
+}
+
+MPI_Datatype committed(MPI_Datatype type) {
+  MPI_Type_commit(&type);
+  return type;
+}
+
+MPI_Datatype subarray(const std::vector<int>& shape, const std::vector<int>& part, const std::vector<int>& at,
+                      MPI_Datatype element) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_create_subarray(static_cast<int>(shape.size()), shape.data(), part.data(), at.data(), MPI_ORDER_C, element,
+                           &type);
+  return committed(type);
+}
+
+MPI_Datatype darray(const std::vector<int>& shape, const std::vector<int>& kind, const std::vector<int>& block,
+                    const std::vector<int>& grid, MPI_Datatype element) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_create_darray(world_size(), rank_of(), static_cast<int>(shape.size()), shape.data(), kind.data(),
+                         block.data(), grid.data(), MPI_ORDER_C, element, &type);
+  return committed(type);
+}
+
+// Dense memory, as most programs have it.
+Pattern dense(std::string name, Offset file_bytes, MPI_Datatype etype, MPI_Datatype filetype,
+              std::function<std::vector<Piece>(int)> pieces) {
+  Pattern pattern;
+  pattern.name = std::move(name);
+  pattern.file_bytes = file_bytes;
+  pattern.etype = etype;
+  pattern.filetype = filetype;
+  pattern.memory_type = etype;
+  pattern.mine = pieces(rank_of());
+  pattern.pieces = std::move(pieces);
+  int element = 0;
+  MPI_Type_size(etype, &element);
+  pattern.memory_span = pattern.bytes();
+  pattern.memory_count = static_cast<int>(pattern.memory_span / element);
+  return pattern;
+}
+
+// The grid with P = rows * columns that is nearest to a square.
+std::pair<int, int> grid_of(int ranks) {
+  int rows = 1;
+  for (int i = 1; i * i <= ranks; ++i) rows = ranks % i == 0 ? i : rows;
+  return {rows, ranks / rows};
+}
+
+// A square matrix of doubles whose edge is a multiple of 64 times all rank counts in use.
+int edge_of(const Settings& settings) {
+  const int step = 64 * world_size();
+  const double elements = static_cast<double>(settings.bytes_per_rank) * world_size() / 8;
+  int edge = step;
+  while (static_cast<double>(edge + step) * (edge + step) <= elements) edge += step;
+  return edge;
+}
+
+// Each rank a share of the file, one after the other.
+Pattern contiguous(Offset file_bytes) {
+  const Offset share = (file_bytes + world_size() - 1) / world_size();
+  const auto pieces = [file_bytes, share](int rank) {
+    const Offset first = std::min(file_bytes, share * rank);
+    return std::vector<Piece>{{first, 0, std::min(file_bytes, first + share) - first}};
+  };
+  Pattern pattern = dense("contiguous", file_bytes, MPI_BYTE, MPI_BYTE, pieces);
+  pattern.disp = pattern.mine.front().file;
+  return pattern;
+}
+
+Pattern blocks(const Settings& settings) {
+  const int edge = edge_of(settings);
+  const int rows = grid_of(world_size()).first;
+  const int columns = grid_of(world_size()).second;
+  const int height = edge / rows;
+  const int width = edge / columns;
+  return dense("(BLOCK,BLOCK)", Offset{8} * edge * edge, MPI_DOUBLE,
+               darray({edge, edge}, {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_BLOCK},
+                      {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG}, {rows, columns}, MPI_DOUBLE),
+               [=](int rank) {
+                 const Offset start =
+                     Offset{8} * ((rank / columns) * Offset{height} * edge + (rank % columns) * Offset{width});
+                 return nest(start, {{height, Offset{8} * edge}}, Offset{8} * width);
+               });
+}
+
+Pattern columns_of_blocks(const Settings& settings) {
+  const int edge = edge_of(settings);
+  const int width = edge / world_size();
+  return dense("(*,BLOCK)", Offset{8} * edge * edge, MPI_DOUBLE,
+               subarray({edge, edge}, {edge, width}, {0, width * rank_of()}, MPI_DOUBLE), [=](int rank) {
+                 return nest(Offset{8} * width * rank, {{edge, Offset{8} * edge}}, Offset{8} * width);
+               });
+}
+
+Pattern cyclic(const Settings& settings, int k) {
+  const int edge = edge_of(settings);
+  const int rows = grid_of(world_size()).first;
+  const int columns = grid_of(world_size()).second;
+  const std::string name = "(CYCLIC(" + std::to_string(k) + "),CYCLIC(" + std::to_string(k) + "))";
+  return dense(
+      name, Offset{8} * edge * edge, MPI_DOUBLE,
+      darray({edge, edge}, {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC}, {k, k}, {rows, columns}, MPI_DOUBLE),
+      [=](int rank) {
+        const Offset row = Offset{8} * edge;
+        const Offset start = (rank / columns) * Offset{k} * row + (rank % columns) * Offset{8} * k;
+        return nest(start, {{edge / k / rows, row * k * rows}, {k, row}, {edge / k / columns, Offset{8} * k * columns}},
+                    Offset{8} * k);
+      });
+}
+
+// Blocks of an n-D array dealt over the first `cut` dimensions as evenly as the number of ranks allows.
+Pattern subcubes(const char* name, std::vector<int> shape, MPI_Datatype element, Offset element_bytes) {
+  std::vector<int> grid(shape.size(), 1);
+  int left = world_size();
+  for (std::size_t i = 0; left > 1; i = (i + 1) % std::min<std::size_t>(3, shape.size())) {
+    int factor = 2;
+    while (left % factor != 0) ++factor;
+    grid[i] *= factor;
+    left /= factor;
+  }
+  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] / grid[i] * grid[i];
+  const auto at = [grid](int rank) {
+    std::vector<int> place(grid.size());
+    for (std::size_t i = grid.size(); i-- > 0;) {
+      place[i] = rank % grid[i];
+      rank /= grid[i];
+    }
+    return place;
+  };
+  std::vector<int> part(shape.size());
+  std::vector<int> start(shape.size());
+  Offset total = element_bytes;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    part[i] = shape[i] / grid[i];
+    start[i] = at(rank_of())[i] * part[i];
+    total *= shape[i];
+  }
+  return dense(name, total, element, subarray(shape, part, start, element), [=](int rank) {
+    std::vector<Loop> loops;
+    Offset first = 0;
+    Offset step = total;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      step /= shape[i];
+      first += Offset{at(rank)[i]} * part[i] * step;
+      if (i + 1 < shape.size()) loops.push_back({part[i], step});
+    }
+    return nest(first, loops, part.back() * element_bytes);
+  });
+}
+
+int cube_edge(const Settings& settings, Offset element_bytes) {
+  int edge = 16;
+  const double limit = static_cast<double>(settings.bytes_per_rank) * world_size();
+  while (static_cast<double>(edge + 16) * (edge + 16) * (edge + 16) * static_cast<double>(element_bytes) <= limit)
+    edge += 16;
+  return edge;
+}
+
+// 175,000 pieces of 4 bytes per rank, at irregular places.
+Pattern scattered() {
+  constexpr int kPieces = 175000;
+  const int ranks = world_size();
+  const auto pieces = [ranks](int rank) {
+    std::vector<Piece> list;
+    list.reserve(kPieces);
+    for (Offset i = 0; i < kPieces; ++i) {
+      // Slots of 4 bytes, dealt to the ranks in an order that changes from group to group.
+      const Offset turn = (i * 2654435761LL >> 7) % ranks;
+      list.push_back({(i * ranks * 2 + (rank + turn) % ranks * 2 + (i * 40503LL >> 5) % 2) * 4, i * 4, 4});
+    }
+    return list;
+  };
+  std::vector<MPI_Aint> places;
+  for (const Piece& piece : pieces(rank_of())) places.push_back(static_cast<MPI_Aint>(piece.file));
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed_block(kPieces, 1, places.data(), MPI_INT, &type);
+  return dense("175,000 x 4 B", Offset{kPieces} * ranks * 8, MPI_INT, committed(type), pieces);
+}
+
+// Tiles of a large picture that overlap by 32 elements: read only.
+Pattern overlapping_tiles(const Settings& settings) {
+  const int edge = edge_of(settings);
+  const int rows = grid_of(world_size()).first;
+  const int columns = grid_of(world_size()).second;
+  constexpr int kOverlap = 32;
+  const auto range = [edge](int index, int parts) {
+    const int from = std::max(0, edge / parts * index - (index > 0 ? kOverlap : 0));
+    const int to = std::min(edge, edge / parts * (index + 1) + kOverlap);
+    return std::pair<int, int>(from, to);
+  };
+  const auto rows_here = range(rank_of() / columns, rows);
+  const auto columns_here = range(rank_of() % columns, columns);
+  Pattern pattern =
+      dense("tiles, overlap", Offset{8} * edge * edge, MPI_DOUBLE,
+            subarray({edge, edge}, {rows_here.second - rows_here.first, columns_here.second - columns_here.first},
+                     {rows_here.first, columns_here.first}, MPI_DOUBLE),
+            [=](int rank) {
+              const auto y = range(rank / columns, rows);
+              const auto x = range(rank % columns, columns);
+              return nest(Offset{8} * (Offset{y.first} * edge + x.first), {{y.second - y.first, Offset{8} * edge}},
+                          Offset{8} * (x.second - x.first));
+            });
+  pattern.read_only = true;
+  return pattern;
+}
+
+// The file side contiguous, 48 bytes of every 64 in memory.
+Pattern memory_gaps(const Settings& settings) {
+  const Offset items = settings.bytes_per_rank / 48;
+  const Offset bytes = items * 48;
+  Pattern pattern = dense("memory, 16 B gaps", bytes * world_size(), MPI_BYTE, MPI_BYTE, [items, bytes](int rank) {
+    std::vector<Piece> list;
+    for (Offset i = 0; i < items; ++i) list.push_back({rank * bytes + i * 48, i * 64, 48});
+    return list;
+  });
+  MPI_Datatype block = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(48, MPI_BYTE, &block);
+  MPI_Type_create_resized(block, 0, 64, &pattern.memory_type);
+  MPI_Type_free(&block);
+  MPI_Type_commit(&pattern.memory_type);
+  pattern.memory_count = static_cast<int>(items);
+  pattern.memory_span = items * 64;
+  pattern.disp = rank_of() * bytes;
+  return pattern;
+}
+
+// Checkpoint of many variables: each is the ranks' parts one after the other, 256 KiB each.
+Pattern checkpoint(const Settings& settings) {
+  constexpr Offset kPart = 256 << 10;
+  const Offset variables = std::max<Offset>(1, settings.bytes_per_rank / kPart);
+  const Offset ranks = world_size();
+  MPI_Datatype part = MPI_DATATYPE_NULL;
+  MPI_Type_vector(static_cast<int>(variables), static_cast<int>(kPart), static_cast<int>(kPart * ranks), MPI_BYTE,
+                  &part);
+  MPI_Datatype placed = MPI_DATATYPE_NULL;
+  const int one = 1;
+  const MPI_Aint place = static_cast<MPI_Aint>(rank_of() * kPart);
+  MPI_Type_create_hindexed(1, &one, &place, part, &placed);
+  MPI_Type_free(&part);
+  return dense("checkpoint N to 1", variables * kPart * ranks, MPI_BYTE, committed(placed), [=](int rank) {
+    return nest(rank * kPart, {{variables, kPart * ranks}}, kPart);
+  });
+}
+
+// --- contenders -----------------------------------------------------------------------------------------------------------------
+
+enum class Operation { kWrite, kRewrite, kRead };
+constexpr std::pair<Operation, const char*> kOperations[] = {
+    {Operation::kWrite, "write"}, {Operation::kRewrite, "rewrite"}, {Operation::kRead, "read"}};
+
+struct HintSet {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> hints;
+};
+
+// What the manuals of ROMIO and OMPIO recommend, for patterns like these.
+const std::vector<HintSet>& hint_sets() {
+  static const std::vector<HintSet> sets = {
+      {"default", {}},
+      {"no sieving", {{"romio_ds_write", "disable"}, {"romio_ds_read", "disable"}}},
+      {"large sieve",
+       {{"romio_ds_write", "enable"}, {"ind_wr_buffer_size", "16777216"}, {"ind_rd_buffer_size", "16777216"}}},
+      {"aggregate",
+       {{"romio_cb_write", "enable"},
+        {"romio_cb_read", "enable"},
+        {"collective_buffering", "true"},
+        {"cb_nodes", std::to_string(world_size())},
+        {"cb_buffer_size", "67108864"}}},
+      {"no aggregation",
+       {{"romio_cb_write", "disable"}, {"romio_cb_read", "disable"}, {"collective_buffering", "false"}}},
+  };
+  return sets;
+}
+
+struct Job {
+  const Pattern& pattern;
+  bool collective = false;
+  Operation operation = Operation::kWrite;
+  std::vector<std::byte> memory;
+};
+
+double slowest(double mine) {
+  double result = 0;
+  MPI_Allreduce(&mine, &result, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return result;
+}
+
+double seconds_of(const std::function<void()>& turn) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = MPI_Wtime();
+  turn();
+  return slowest(MPI_Wtime() - start);
+}
+
+MPI_Info info_of(const HintSet& set) {
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  for (const auto& hint : set.hints) MPI_Info_set(info, hint.first.c_str(), hint.second.c_str());
+  return info;
+}
+
+// A file of the MPI library, or of Weir: the calls are the same.
+class MpiFile {
+ public:
+  MpiFile(const std::string& path, const HintSet& set, bool fresh) : path_(path) {
+    if (fresh && rank_of() == 0) MPI_File_delete(path.c_str(), MPI_INFO_NULL);  // it need not exist
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Info info = info_of(set);
+    require_mpi(MPI_File_open(MPI_COMM_WORLD, path.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file_),
+                "open " + path);
+    MPI_Info_free(&info);
+  }
+  ~MpiFile() { MPI_File_close(&file_); }
+  MpiFile(const MpiFile&) = delete;
+  MpiFile& operator=(const MpiFile&) = delete;
+
+  void set_view(const Pattern& pattern) {
+    char representation[] = "native";
+    require_mpi(MPI_File_set_view(file_, pattern.disp, pattern.etype, pattern.filetype, representation, MPI_INFO_NULL),
+                "set_view " + path_);
+  }
+
+  void run(Job& job) {
+    MPI_Status status;
+    const Pattern& pattern = job.pattern;
+    void* memory = job.memory.data();
+    int code = MPI_SUCCESS;
+    if (job.operation == Operation::kRead) {
+      code = job.collective ? MPI_File_read_at_all(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status)
+                            : MPI_File_read_at(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status);
+    } else {
+      code = job.collective
+                 ? MPI_File_write_at_all(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status)
+                 : MPI_File_write_at(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status);
+    }
+    require_mpi(code, "access " + path_);
+    int count = 0;
+    MPI_Get_count(&status, pattern.memory_type, &count);
+    require(count == pattern.memory_count,
+            path_ + ": moved " + std::to_string(count) + " items of " + std::to_string(pattern.memory_count));
+  }
+
+ private:
+  std::string path_;
+  MPI_File file_ = MPI_FILE_NULL;
+};
+
+// By hand: see the top.
+class Manual {
+ public:
+  Manual(const Pattern& pattern, std::string path) : path_(std::move(path)) {
+    const int ranks = world_size();
+    const Offset share = (pattern.file_bytes + ranks - 1) / ranks;
+    first_ = std::min(pattern.file_bytes, share * rank_of());
+    domain_.resize(static_cast<std::size_t>(std::min(pattern.file_bytes, first_ + share) - first_));
+    const auto cut = [share](const Piece& piece, auto&& use) {
+      for (Offset done = 0; done < piece.length;) {
+        const Offset at = piece.file + done;
+        const Offset length = std::min(piece.length - done, (at / share + 1) * share - at);
+        use(static_cast<int>(at / share), Piece{at, piece.memory + done, length});
+        done += length;
+      }
+    };
+    mine_.resize(static_cast<std::size_t>(ranks));
+    theirs_.resize(static_cast<std::size_t>(ranks));
+    for (const Piece& piece : pattern.mine) {
+      cut(piece, [this](int owner, const Piece& part) { mine_[static_cast<std::size_t>(owner)].push_back(part); });
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const Piece& piece : pattern.pieces(rank)) {
+        cut(piece, [this, rank](int owner, const Piece& part) {
+          if (owner == rank_of()) theirs_[static_cast<std::size_t>(rank)].push_back(part);
+        });
+      }
+    }
+    count(mine_, mine_counts_, mine_places_, out_);
+    count(theirs_, their_counts_, their_places_, in_);
+    covers_all_ = static_cast<Offset>(in_.size()) >= static_cast<Offset>(domain_.size());
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT, 0600);
+    require(descriptor_ >= 0, "open " + path_);
+  }
+  ~Manual() { ::close(descriptor_); }
+  Manual(const Manual&) = delete;
+  Manual& operator=(const Manual&) = delete;
+
+  void empty() const { require(::ftruncate(descriptor_, 0) == 0, "truncate " + path_); }
+
+  void run(Job& job) {
+    if (job.operation == Operation::kRead) {
+      move(false);
+      pack(theirs_, domain_.data(), first_, in_);
+      MPI_Alltoallv(in_.data(), their_counts_.data(), their_places_.data(), MPI_BYTE, out_.data(), mine_counts_.data(),
+                    mine_places_.data(), MPI_BYTE, MPI_COMM_WORLD);
+      std::size_t from = 0;
+      for (const auto& list : mine_) {
+        for (const Piece& piece : list) {
+          std::memcpy(job.memory.data() + piece.memory, out_.data() + from, static_cast<std::size_t>(piece.length));
+          from += static_cast<std::size_t>(piece.length);
+        }
+      }
+      return;
+    }
+    std::size_t to = 0;
+    for (const auto& list : mine_) {
+      for (const Piece& piece : list) {
+        std::memcpy(out_.data() + to, job.memory.data() + piece.memory, static_cast<std::size_t>(piece.length));
+        to += static_cast<std::size_t>(piece.length);
+      }
+    }
+    MPI_Alltoallv(out_.data(), mine_counts_.data(), mine_places_.data(), MPI_BYTE, in_.data(), their_counts_.data(),
+                  their_places_.data(), MPI_BYTE, MPI_COMM_WORLD);
+    if (!covers_all_) move(false);  // bytes between the pieces stay as they are
+    std::size_t from = 0;
+    for (const auto& list : theirs_) {
+      for (const Piece& piece : list) {
+        std::memcpy(domain_.data() + (piece.file - first_), in_.data() + from, static_cast<std::size_t>(piece.length));
+        from += static_cast<std::size_t>(piece.length);
+      }
+    }
+    move(true);
+  }
+
+ private:
+  using Lists = std::vector<std::vector<Piece>>;
+
+  static void count(const Lists& lists, std::vector<int>& counts, std::vector<int>& places,
+                    std::vector<std::byte>& buffer) {
+    int at = 0;
+    for (const auto& list : lists) {
+      Offset bytes = 0;
+      for (const Piece& piece : list) bytes += piece.length;
+      counts.push_back(static_cast<int>(bytes));
+      places.push_back(at);
+      at += static_cast<int>(bytes);
+    }
+    buffer.resize(static_cast<std::size_t>(at));
+  }
+
+  static void pack(const Lists& lists, const std::byte* data, Offset first, std::vector<std::byte>& buffer) {
+    std::size_t to = 0;
+    for (const auto& list : lists) {
+      for (const Piece& piece : list) {
+        std::memcpy(buffer.data() + to, data + (piece.file - first), static_cast<std::size_t>(piece.length));
+        to += static_cast<std::size_t>(piece.length);
+      }
+    }
+  }
+
+  void move(bool write) {
+    std::size_t done = 0;
+    while (done < domain_.size()) {
+      const ssize_t moved =
+          write
+              ? ::pwrite(descriptor_, domain_.data() + done, domain_.size() - done, first_ + static_cast<Offset>(done))
+              : ::pread(descriptor_, domain_.data() + done, domain_.size() - done, first_ + static_cast<Offset>(done));
+      if (moved == 0 && !write) break;  // a new file
+      require(moved > 0, (write ? "pwrite " : "pread ") + path_);
+      done += static_cast<std::size_t>(moved);
+    }
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+  Offset first_ = 0;
+  bool covers_all_ = false;
+  std::vector<std::byte> domain_;
+  Lists mine_;
+  Lists theirs_;
+  std::vector<int> mine_counts_, mine_places_, their_counts_, their_places_;
+  std::vector<std::byte> out_, in_;
+};
+
+// --- checks ---------------------------------------------------------------------------------------------------------------------
+
+void fill(Job& job) {
+  for (const Piece& piece : job.pattern.mine) {
+    for (Offset i = 0; i < piece.length; ++i)
+      job.memory[static_cast<std::size_t>(piece.memory + i)] = content(piece.file + i);
+  }
+}
+
+void check(const Job& job, const std::string& who) {
+  for (const Piece& piece : job.pattern.mine) {
+    for (Offset i = 0; i < piece.length; ++i) {
+      require(job.memory[static_cast<std::size_t>(piece.memory + i)] == content(piece.file + i),
+              who + ", " + job.pattern.name + ": wrong byte at " + std::to_string(piece.file + i));
+    }
+  }
+}
+
+void write_linear(const std::string& path, Offset bytes) {
+  const Pattern pattern = contiguous(bytes);
+  Job job{pattern, true, Operation::kWrite, std::vector<std::byte>(static_cast<std::size_t>(pattern.memory_span))};
+  fill(job);
+  MpiFile file(path, hint_sets().front(), true);
+  file.set_view(pattern);
+  file.run(job);
+}
+
+// --- tables ---------------------------------------------------------------------------------------------------------------------
+
+struct Contender {
+  std::string name;
+  std::string note;
+  std::function<void()> before;  // not timed
+  std::function<void()> turn;
+  std::vector<double> seconds;
+};
+
+struct Spread {
+  double low = 0;
+  double median = 0;
+  double high = 0;
+};
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return {values[n / 4], values[n / 2], values[n - 1 - n / 4]};
+}
+
+void print_row(const Job& job, const char* operation, const Contender& contender, const std::vector<double>& ours,
+               Offset bytes, const Settings& settings) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(ours.size(), contender.seconds.size()); ++i)
+    ratios.push_back(contender.seconds[i] / ours[i]);
+  const Spread ratio = spread_of(ratios);
+  const double median = spread_of(contender.seconds).median;
+  const char* way = job.collective ? "collective" : "independent";
+  if (settings.json) {
+    std::printf(
+        "{\"mpi\": \"%s\", \"ranks\": %d, \"case\": \"%s\", \"way\": \"%s\", \"operation\": \"%s\", \"contender\": "
+        "\"%s\", \"hints\": \"%s\", "
+        "\"bytes\": %lld, \"milliseconds\": %.3f, \"ratio\": %.3f, \"ratio_low\": %.3f, \"ratio_high\": %.3f, "
+        "\"repeats\": %zu}\n",
+        WEIR_MPI_NAME, world_size(), job.pattern.name.c_str(), way, operation, contender.name.c_str(),
+        contender.note.c_str(), bytes, median * 1e3, ratio.median, ratio.low, ratio.high, contender.seconds.size());
+  } else {
+    std::printf("%-24s %-11s %-8s %-12s %9.2f %9.0f %8.2f  [%.2f, %.2f] %s\n", job.pattern.name.c_str(), way, operation,
+                contender.name.c_str(), median * 1e3, static_cast<double>(bytes) / median / 1e6, ratio.median,
+                ratio.low, ratio.high, contender.note.c_str());
+  }
+  std::fflush(stdout);
+}
+
+struct Place {
+  std::string name;
+  std::string path;
+};
+
+class Row {
+ public:
+  Row(const Settings& settings, const Pattern& pattern, bool collective, Operation operation,
+      const char* operation_name)
+      : settings_(settings),
+        name_(operation_name),
+        job_{pattern, collective, operation, std::vector<std::byte>(static_cast<std::size_t>(pattern.memory_span))},
+        copy_(static_cast<std::size_t>(pattern.bytes())) {
+    const Offset mine = pattern.bytes();
+    MPI_Allreduce(&mine, &bytes_, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+  }
+
+  void add_file(const Place& place, const HintSet& set) {
+    auto file = std::make_shared<std::unique_ptr<MpiFile>>();
+    const auto open = [this, file, place, set](bool fresh) {
+      file->reset();
+      *file = std::make_unique<MpiFile>(place.path, set, fresh);
+      (*file)->set_view(job_.pattern);
+    };
+    open(!job_.pattern.read_only);
+    if (!job_.pattern.read_only) {
+      const Operation asked = std::exchange(job_.operation, Operation::kWrite);
+      fill(job_);
+      (*file)->run(job_);
+      job_.operation = asked;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    verify(place.name, [&] { (*file)->run(job_); });
+    const bool fresh = job_.operation == Operation::kWrite;
+    contenders_.push_back({place.name,
+                           set.name == "default" ? "" : set.name,
+                           [open, fresh] {
+                             if (fresh) open(true);
+                           },
+                           [this, file] { (*file)->run(job_); },
+                           {}});
+  }
+
+  void add_manual(const std::string& path) {
+    if (!job_.collective) return;
+    auto manual = std::make_shared<Manual>(job_.pattern, path);
+    if (!job_.pattern.read_only) {
+      const Operation asked = std::exchange(job_.operation, Operation::kWrite);
+      fill(job_);
+      manual->run(job_);
+      job_.operation = asked;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    verify("manual", [&] { manual->run(job_); });
+    const bool fresh = job_.operation == Operation::kWrite;
+    contenders_.push_back({"manual",
+                           "",
+                           [manual, fresh] {
+                             if (fresh && rank_of() == 0) manual->empty();
+                           },
+                           [this, manual] { manual->run(job_); },
+                           {}});
+  }
+
+  void add_memcpy() {
+    contenders_.push_back(
+        {"memcpy", "", [] {}, [this] { std::memcpy(copy_.data(), job_.memory.data(), copy_.size()); }, {}});
+  }
+
+  void measure() {
+    for (int repeat = 0; repeat < settings_.repeats; ++repeat) {
+      for (Contender& contender : contenders_) {
+        if (!contender.seconds.empty() && contender.seconds.back() > settings_.limit_seconds) continue;
+        contender.before();
+        contender.seconds.push_back(seconds_of(contender.turn));
+      }
+    }
+  }
+
+  // Of several hint sets of one place, the default and the fastest.
+  void print() {
+    if (rank_of() != 0) return;
+    const std::vector<double> ours = contenders_.front().seconds;
+    std::map<std::string, const Contender*> best;
+    for (const Contender& contender : contenders_) {
+      const Contender*& fastest = best[contender.name];
+      if (fastest == nullptr || spread_of(contender.seconds).median < spread_of(fastest->seconds).median)
+        fastest = &contender;
+    }
+    for (const Contender& contender : contenders_) {
+      if (contender.note.empty()) print_row(job_, name_, contender, ours, bytes_, settings_);
+      if (!contender.note.empty() && best[contender.name] == &contender)
+        print_row(job_, name_, contender, ours, bytes_, settings_);
+    }
+  }
+
+ private:
+  void verify(const std::string& who, const std::function<void()>& access) {
+    const Operation asked = std::exchange(job_.operation, Operation::kRead);
+    std::fill(job_.memory.begin(), job_.memory.end(), std::byte{0xEE});
+    access();
+    check(job_, who);
+    job_.operation = asked;
+  }
+
+  const Settings& settings_;
+  const char* name_;
+  Job job_;
+  std::vector<std::byte> copy_;
+  Offset bytes_ = 0;
+  std::vector<Contender> contenders_;
+};
+
+void measure_pattern(const Pattern& pattern, const Settings& settings) {
+  if (pattern.name.find(settings.cases) == std::string::npos) return;
+  std::vector<Place> places = {{"weir", "weir:/mpiio_bench"}, {"tmpfs", settings.tmpfs + "/weir_mpiio_bench"}};
+  if (!settings.disk.empty()) places.push_back({"disk", settings.disk + "/weir_mpiio_bench"});
+  const std::string manual = settings.tmpfs + "/weir_mpiio_bench.manual";
+  for (const bool collective : {false, true}) {
+    for (const auto& [operation, name] : kOperations) {
+      if (std::string(name).find(settings.operations) == std::string::npos) continue;
+      if (pattern.read_only && operation != Operation::kRead) continue;
+      Row row(settings, pattern, collective, operation, name);
+      for (const Place& place : places) {
+        for (std::size_t i = 0; i < hint_sets().size(); ++i) {
+          if (i > 0 && place.name == "weir") break;
+          const std::string path = place.path + std::to_string(i);
+          if (pattern.read_only) write_linear(path, pattern.file_bytes);
+          row.add_file({place.name, path}, hint_sets()[i]);
+        }
+      }
+      if (pattern.read_only) write_linear(manual, pattern.file_bytes);
+      row.add_manual(manual);
+      row.add_memcpy();
+      row.measure();
+      row.print();
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_of() != 0) return;
+  for (const Place& place : places) {
+    for (std::size_t i = 0; i < hint_sets().size(); ++i)
+      MPI_File_delete((place.path + std::to_string(i)).c_str(), MPI_INFO_NULL);
+  }
+  ::unlink(manual.c_str());
+}
+
+// 76 decompositions of an array of 10^9 elements: views must cost next to nothing.
+void measure_views(const Settings& settings) {
+  if (std::string("set_view").find(settings.cases) == std::string::npos) return;
+  MpiFile file("weir:/mpiio_bench_views", hint_sets().front(), true);
+  constexpr int kViews = 76;
+  std::vector<Pattern> patterns;
+  for (int i = 0; i < kViews; ++i) {
+    Pattern pattern;
+    pattern.etype = MPI_FLOAT;
+    const int width = 1 + i * 13;
+    pattern.filetype =
+        subarray({1000, 1000, 1000}, {1000 - i, width, 500 + i}, {i, 1000 - width - rank_of(), 2 * i}, MPI_FLOAT);
+    patterns.push_back(pattern);
+  }
+  const double seconds = seconds_of([&] {
+    for (const Pattern& pattern : patterns) file.set_view(pattern);
+  });
+  if (rank_of() == 0) {
+    if (settings.json) {
+      std::printf("{\"mpi\": \"%s\", \"ranks\": %d, \"case\": \"set_view\", \"views\": %d, \"milliseconds\": %.3f}\n",
+                  WEIR_MPI_NAME, world_size(), kViews, seconds * 1e3);
+    } else {
+      std::printf("set_view of %d decompositions of 1000 x 1000 x 1000 floats: %.2f ms in all\n", kViews,
+                  seconds * 1e3);
+    }
+  }
+  for (Pattern& pattern : patterns) MPI_Type_free(&pattern.filetype);
+}
+
+void run(const Settings& settings) {
+  if (rank_of() == 0 && !settings.json) {
+    std::printf("%s, %d ranks, %.1f MiB per rank, %d repeats\n", WEIR_MPI_NAME, world_size(),
+                static_cast<double>(settings.bytes_per_rank) / 1048576.0, settings.repeats);
+    std::printf("%-24s %-11s %-8s %-12s %9s %9s %8s  %s\n", "case", "way", "call", "contender", "ms", "MB/s", "ratio",
+                "quartiles, hints");
+  }
+  measure_views(settings);
+  const int cube = cube_edge(settings, 4);
+  const int quarter = std::max(8, cube_edge(settings, 8 * 512) / 2 * 2);  // rows of 512 elements, 4 KiB
+  measure_pattern(contiguous(settings.bytes_per_rank * world_size()), settings);
+  measure_pattern(blocks(settings), settings);
+  measure_pattern(columns_of_blocks(settings), settings);
+  for (const int k : {1, 4, 8, 32, 64}) measure_pattern(cyclic(settings, k), settings);
+  measure_pattern(subcubes("3-D ints", {cube, cube, cube}, MPI_INT, 4), settings);
+  measure_pattern(subcubes("4-D, rows of 4 KiB", {quarter, quarter, quarter, 512}, MPI_DOUBLE, 8), settings);
+  measure_pattern(scattered(), settings);
+  measure_pattern(overlapping_tiles(settings), settings);
+  measure_pattern(memory_gaps(settings), settings);
+  measure_pattern(checkpoint(settings), settings);
+}
+
+constexpr const char* kUsage =
+    "usage: mpiio_bench [--mb MEGABYTES_PER_RANK] [--repeats N] [--case PART_OF_NAME] [--only write|rewrite|read] "
+    "[--tmpfs DIR] "
+    "[--disk DIR] [--limit SECONDS] [--json]";
+
+Settings parse_arguments(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::string text = i + 1 < argc ? argv[i + 1] : "";
+    const double value = std::atof(text.c_str());
+    if (argument == "--json") {
+      settings.json = true;
+      continue;
+    }
+    require(!text.empty(), kUsage);
+    ++i;
+    if (argument == "--mb" && value > 0 && value <= 512) {
+      settings.bytes_per_rank = static_cast<Offset>(value * 1048576.0) / 4096 * 4096;
+    } else if (argument == "--repeats" && value >= 1) {
+      settings.repeats = static_cast<int>(value);
+    } else if (argument == "--limit" && value > 0) {
+      settings.limit_seconds = value;
+    } else if (argument == "--case") {
+      settings.cases = text;
+    } else if (argument == "--only") {
+      settings.operations = text;
+    } else if (argument == "--tmpfs") {
+      settings.tmpfs = text;
+    } else if (argument == "--disk") {
+      settings.disk = text;
+    } else {
+      give_up(kUsage);
+    }
+  }
+  return settings;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  run(parse_arguments(argc, argv));
+  MPI_Finalize();
+  return 0;
+}

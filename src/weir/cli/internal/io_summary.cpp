@@ -1,0 +1,196 @@
+#include <weir/cli/internal/io_summary.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include <weir/layout/language.h>
+#include <weir/layout/view_layout.h>
+
+namespace weir::cli::internal {
+namespace {
+
+constexpr double kNanosecond = 1e-9;
+
+double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * kNanosecond; }
+
+// One file, as one rank had it open once.
+struct Part {
+  const Trace* trace;
+  const TraceFile* file;
+};
+using Parts = std::vector<Part>;
+
+void add_access(const TraceAccess& access, FileSummary& sum) {
+  const std::size_t way = access.is_write ? 1 : 0;
+  sum.bytes[way] += access.bytes;
+  sum.accesses[way] += access.count;
+  sum.seconds[way] += seconds(access.took);
+  const auto size = static_cast<std::uint64_t>(access.bytes / access.count);
+  const std::size_t size_class = size == 0 ? 0 : static_cast<std::size_t>(std::bit_width(size)) - 1;
+  sum.sizes[way][std::min<std::size_t>(size_class, kSizeClasses - 1)] += access.count;
+  double rest = seconds(access.took);
+  for (std::size_t i = 0; i < kTracePhases; ++i) {
+    sum.phases[i] += seconds(access.phases[i]);
+    rest -= seconds(access.phases[i]);
+  }
+  sum.phases[kTracePhases] += std::max(rest, 0.0);
+  CallSum& call = sum.calls[access.call];
+  call.is_write = access.is_write;
+  call.count += access.count;
+  call.bytes += access.bytes;
+  call.seconds += seconds(access.took);
+  sum.messages += access.messages;
+  sum.index_bytes += access.index_bytes;
+  sum.moved_bytes += access.moved_bytes;
+  sum.direct_bytes += access.direct_bytes;
+  sum.gathered_bytes += access.gathered_bytes;
+}
+
+// ---- views
+
+struct UsedView {
+  const TraceView* view;
+  int rank;
+  Offset bytes = 0;
+};
+
+// Those that something was read or written through, rank by rank.
+std::vector<UsedView> find_used(const Parts& parts) {
+  std::vector<UsedView> used;
+  for (const Part& part : parts) {
+    std::map<std::int64_t, Offset> bytes;
+    for (const TraceAccess& access : part.file->accesses) bytes[access.view] += access.bytes;
+    for (const TraceView& view : part.file->views) {
+      const auto found = bytes.find(view.number);
+      if (found != bytes.end() && found->second > 0) used.push_back({&view, part.file->rank, found->second});
+    }
+  }
+  return used;
+}
+
+void add_views(const Parts& parts, FileSummary& sum) {
+  std::map<std::pair<int, std::string>, RankView> views;  // what a rank sees twice counts once
+  double weighted = 0;
+  double weight = 0;
+  for (const UsedView& used : find_used(parts)) {
+    weighted += used.view->degree * static_cast<double>(used.bytes);
+    weight += static_cast<double>(used.bytes);
+    const auto element = layout::from_text(used.view->element);
+    if (used.view->element.empty() || !element.is_ok()) {
+      ++sum.unknown_views;
+      continue;
+    }
+    RankView& view = views[{used.rank, used.view->element}];
+    view.rank = used.rank;
+    view.element = *element;
+    view.degree = used.view->degree;
+    view.bytes += used.bytes;
+  }
+  if (weight > 0) sum.degree = weighted / weight;
+  std::vector<RankView> all;
+  std::map<int, RankView> main;  // of each rank: the one with most bytes
+  for (const auto& [key, view] : views) {
+    all.push_back(view);
+    const auto [at, is_new] = main.try_emplace(view.rank, view);
+    if (!is_new && at->second.bytes < view.bytes) at->second = view;
+  }
+  sum.views = group_views(all);
+  std::vector<RankView> chosen;
+  for (const auto& [rank, view] : main) chosen.push_back(view);
+  const auto layout = layout::parse(sum.layout);
+  if (layout.is_ok()) sum.advice = advise(chosen, *layout);
+}
+
+// ---- the heat map
+
+// The cells that [from, to] covers, of `cells` that `whole` is divided into.
+struct Span {
+  int first;
+  int last;
+};
+Span cells_of(double from, double to, double whole, int cells) {
+  const auto cell = [&](double at) {
+    return std::clamp(static_cast<int>(whole > 0 ? at / whole * cells : 0), 0, cells - 1);
+  };
+  return {cell(from), cell(to)};
+}
+
+void add_heat(const Parts& parts, HeatMap& heat) {
+  for (std::vector<double>& way : heat.bytes) way.assign(HeatMap::kRows * HeatMap::kColumns, 0);
+  std::int64_t start = INT64_MAX;
+  std::int64_t end = 0;
+  for (const Part& part : parts) {
+    for (const TraceAccess& access : part.file->accesses) {
+      if (access.bytes == 0) continue;
+      start = std::min(start, access.at);
+      end = std::max(end, access.at + access.took);
+      heat.file_end = std::max(heat.file_end, access.last + 1);
+    }
+  }
+  if (end < start) return;
+  heat.seconds = seconds(end - start);
+  for (const Part& part : parts) {
+    for (const TraceAccess& access : part.file->accesses) {
+      if (access.bytes == 0) continue;
+      const Span columns = cells_of(seconds(access.at - start), seconds(access.at + access.took - start), heat.seconds,
+                                    HeatMap::kColumns);
+      const Span rows = cells_of(static_cast<double>(access.first), static_cast<double>(access.last),
+                                 static_cast<double>(heat.file_end), HeatMap::kRows);
+      const double share =
+          static_cast<double>(access.bytes) / ((columns.last - columns.first + 1) * (rows.last - rows.first + 1));
+      for (int row = rows.first; row <= rows.last; ++row) {
+        for (int column = columns.first; column <= columns.last; ++column) {
+          heat.bytes[access.is_write ? 1 : 0][static_cast<std::size_t>(row * HeatMap::kColumns + column)] += share;
+        }
+      }
+    }
+  }
+}
+
+FileSummary summarize_file(const std::string& path, const Parts& parts) {
+  FileSummary sum;
+  sum.path = path;
+  std::set<int> ranks;
+  for (const Part& part : parts) {
+    ranks.insert(part.trace->rank);
+    if (part.file->rank == 0) ++sum.openings;
+    sum.opening_seconds += seconds(part.file->took);
+    // The first rank says why, and the last opening counts.
+    if (!part.file->why.empty() || sum.layout.empty()) {
+      sum.layout = part.file->layout;
+      if (sum.why.empty() || part.file->rank == 0) sum.why = part.file->why;
+    }
+    for (const auto& [key, value] : part.file->hints) sum.hints[key] = value;
+    for (const TraceAccess& access : part.file->accesses) add_access(access, sum);
+  }
+  sum.ranks = static_cast<int>(ranks.size());
+  add_views(parts, sum);
+  add_heat(parts, sum.heat);
+  return sum;
+}
+
+}  // namespace
+
+IoSummary summarize(const std::vector<Trace>& traces) {
+  IoSummary summary;
+  std::set<std::string> hosts;
+  std::map<std::string, Parts> by_path;
+  for (const Trace& trace : traces) {
+    hosts.insert(trace.host);
+    summary.world = std::max(summary.world, trace.ranks);
+    summary.cut_off += trace.is_whole ? 0 : 1;
+    summary.summed += trace.is_summed ? 1 : 0;
+    summary.unread += trace.unread;
+    for (const TraceFile& file : trace.files) by_path[file.path].push_back({&trace, &file});
+  }
+  summary.ranks = static_cast<int>(traces.size());
+  summary.hosts.assign(hosts.begin(), hosts.end());
+  for (const auto& [path, parts] : by_path) summary.files.push_back(summarize_file(path, parts));
+  std::stable_sort(summary.files.begin(), summary.files.end(), [](const FileSummary& x, const FileSummary& y) {
+    return x.bytes[0] + x.bytes[1] > y.bytes[0] + y.bytes[1];
+  });
+  return summary;
+}
+
+}  // namespace weir::cli::internal

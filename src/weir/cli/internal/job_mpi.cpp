@@ -1,0 +1,211 @@
+#include <weir/cli/internal/job_mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include <unistd.h>
+
+#include <weir/base/text.h>
+#include <weir/cli/internal/job_elf.h>
+
+namespace weir::cli::internal {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool starts_with(std::string_view text, std::string_view start) { return text.rfind(start, 0) == 0; }
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// "libmpi.so.12" is what MPICH and those that are compatible with it call it in their common interface.
+Mpi mpi_of_library(std::string_view name) {
+  if (contains(name, "mpich") || starts_with(name, "libmpi.so.12")) return Mpi::kMpich;
+  if (contains(name, "openmpi") || starts_with(name, "libmpi.so") || starts_with(name, "libmpi_")) return Mpi::kOpenMpi;
+  if (starts_with(name, "libopen-rte") || starts_with(name, "libprrte")) return Mpi::kOpenMpi;
+  return Mpi::kNone;
+}
+
+bool is_launcher(const std::string& word) {
+  const std::string name = fs::path(word).filename();
+  return starts_with(name, "mpirun") || starts_with(name, "mpiexec") || name == "orterun" || name == "prterun";
+}
+
+// Launchers go by the same names, but are links to programs that do not.
+Mpi mpi_of_launcher(const std::string& word) {
+  const std::string path = find_on_path(word);
+  std::error_code error;
+  const std::string name = path.empty() ? word : fs::canonical(path, error).filename().string();
+  if (contains(name, "hydra") || contains(name, "mpich")) return Mpi::kMpich;
+  if (contains(name, "orterun") || contains(name, "prte") || contains(name, "openmpi")) return Mpi::kOpenMpi;
+  for (const std::string& library : needed_libraries(path)) {
+    if (const Mpi mpi = mpi_of_library(library); mpi != Mpi::kNone) return mpi;
+  }
+  return Mpi::kNone;
+}
+
+MpiChoice choose_by_program(const std::vector<std::string>& command) {
+  for (const std::string& word : command) {
+    if (word.empty() || word[0] == '-' || is_launcher(word)) continue;
+    for (const std::string& library : needed_libraries(find_on_path(word))) {
+      const Mpi mpi = mpi_of_library(library);
+      if (mpi != Mpi::kNone) return {mpi, concat(word, " needs ", library), true};
+    }
+  }
+  return {};
+}
+
+MpiChoice choose_by_launcher(const std::vector<std::string>& command) {
+  for (const std::string& word : command) {
+    if (!is_launcher(word)) continue;
+    const Mpi mpi = mpi_of_launcher(word);
+    if (mpi != Mpi::kNone) return {mpi, concat(word, " is the launcher of ", mpi_name(mpi)), true};
+  }
+  return {};
+}
+
+std::vector<fs::path> library_folders() {
+  std::vector<fs::path> folders;
+  if (const std::string given = environment("WEIR_LIBRARY_DIR"); !given.empty()) folders.emplace_back(given);
+  std::error_code error;
+  const fs::path root = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  // Where the build puts them, and where they are installed.
+  for (const char* folder : {"lib", "src/weir/mpiio", WEIR_LIBDIR, WEIR_LIBDIR "/weir", "lib/weir"}) {
+    folders.push_back(root / folder);
+  }
+  return folders;
+}
+
+std::vector<std::string> split_preload(std::string_view preload) {
+  std::string text(preload);
+  std::replace(text.begin(), text.end(), ':', ' ');
+  std::istringstream words(text);
+  std::vector<std::string> libraries;
+  for (std::string word; words >> word;) libraries.push_back(word);
+  return libraries;
+}
+
+constexpr char kEnvList[] = "mca_base_env_list";
+
+// Open MPI takes variables for its ranks by -x or by this setting, and refuses both together.
+bool uses_env_list(const std::vector<std::string>& command) {
+  return std::getenv("OMPI_MCA_mca_base_env_list") != nullptr ||
+         std::any_of(command.begin(), command.end(), [](const std::string& word) { return contains(word, kEnvList); });
+}
+
+std::vector<std::string> launcher_words(Mpi launcher, const std::string& preload,
+                                        const std::vector<Setting>& settings) {
+  // MPICH's launcher hands on its whole environment by itself.
+  if (launcher == Mpi::kMpich) return {"-genv", "LD_PRELOAD", preload};
+  std::vector<std::string> words{"-x", concat("LD_PRELOAD=", preload)};
+  for (const Setting& one : settings) words.insert(words.end(), {"-x", one.name});
+  if (std::getenv("WEIR_PREFIX") != nullptr) words.insert(words.end(), {"-x", "WEIR_PREFIX"});
+  return words;
+}
+
+}  // namespace
+
+std::string_view mpi_name(Mpi mpi) {
+  if (mpi == Mpi::kNone) return "none";
+  return mpi == Mpi::kOpenMpi ? "openmpi" : "mpich";
+}
+
+Mpi mpi_of_name(std::string_view name) {
+  if (name == "openmpi") return Mpi::kOpenMpi;
+  return name == "mpich" ? Mpi::kMpich : Mpi::kNone;
+}
+
+std::string find_on_path(const std::string& word) {
+  if (contains(word, "/")) return is_program(word) ? word : "";
+  std::istringstream folders(environment("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path path = fs::path(folder.empty() ? "." : folder) / word;
+    if (!word.empty() && is_program(path)) return path.string();
+  }
+  return "";
+}
+
+MpiChoice choose_mpi(const std::vector<std::string>& command) {
+  MpiChoice program = choose_by_program(command);
+  const MpiChoice launcher = choose_by_launcher(command);
+  if (program.mpi == Mpi::kNone && launcher.mpi != Mpi::kNone) return launcher;
+  if (program.mpi != Mpi::kNone) {
+    if (launcher.mpi != Mpi::kNone && launcher.mpi != program.mpi) {
+      program.doubt = concat(program.why, ", but ", launcher.why, ": its processes will not find each other");
+    }
+    return program;
+  }
+  for (const char* word : {"mpirun", "mpiexec"}) {
+    const Mpi mpi = find_on_path(word).empty() ? Mpi::kNone : mpi_of_launcher(word);
+    if (mpi != Mpi::kNone)
+      return {mpi, concat("the command does not tell, and ", word, " here is that of ", mpi_name(mpi))};
+  }
+  return {Mpi::kNone, "the command does not tell, and there is no mpirun"};
+}
+
+Result<std::string> find_mpiio_library(Mpi mpi) {
+  const std::string name = concat("libweir_mpiio_", mpi_name(mpi), ".so");
+  std::string searched;
+  for (const fs::path& folder : library_folders()) {
+    std::error_code error;
+    const fs::path path = folder / name;
+    searched += concat(searched.empty() ? "" : ", ", folder.string());
+    if (!fs::exists(path, error)) continue;
+    const std::string found = fs::absolute(path).lexically_normal().string();
+    if (found.find_first_of(" :;") == std::string::npos) return found;
+    return invalid_argument(
+        concat(found, " cannot be preloaded: blanks and colons in the path of a library end its name"));
+  }
+  return Status(
+      ErrorCode::kNotFound,
+      concat(name, " is not there: build it (it needs the development files of this MPI) or name its folder in ",
+             "WEIR_LIBRARY_DIR; looked in ", searched));
+}
+
+std::string with_library(std::string_view preload, const std::string& library) {
+  const std::string others = without_library(preload, library);
+  return others.empty() ? library : concat(others, ":", library);
+}
+
+std::string without_library(std::string_view preload, const std::string& library) {
+  std::string others;
+  for (const std::string& one : split_preload(preload)) {
+    if (one != library) others += concat(others.empty() ? "" : ":", one);
+  }
+  return others;
+}
+
+Launch prepare(const std::vector<std::string>& command, const std::string& library,
+               const std::vector<Setting>& settings) {
+  Launch launch{command, settings};
+  if (library.empty()) return launch;
+  const std::string preload = with_library(environment("LD_PRELOAD"), library);
+  const Mpi launcher = is_launcher(command.front()) ? mpi_of_launcher(command.front()) : Mpi::kNone;
+  if (launcher == Mpi::kNone || (launcher == Mpi::kOpenMpi && uses_env_list(command))) {
+    launch.environment.push_back({"LD_PRELOAD", preload});
+    return launch;
+  }
+  launch.words.clear();
+  for (const std::string& word : command) {
+    const bool is_first = launch.words.empty();
+    launch.words.push_back(word);
+    // Open MPI's -x is for one of several programs, between colons; MPICH's -genv for all.
+    if (!is_first && (word != ":" || launcher != Mpi::kOpenMpi)) continue;
+    const std::vector<std::string> words = launcher_words(launcher, preload, settings);
+    launch.words.insert(launch.words.end(), words.begin(), words.end());
+  }
+  return launch;
+}
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,44 @@
+#pragma once
+
+// Servers on the nodes of a Slurm allocation: `srun` starts one on each node, and its standard input and output, which reach all of them, are the
+// pipes of daemons.h.  They end when standard input does, so nothing outlives the job.
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <weir/cli/internal/command.h>
+#include <weir/cli/internal/daemons.h>
+
+namespace weir::cli::internal {
+
+/// Whether this process runs in an allocation, and `srun` is there.
+[[nodiscard]] bool is_in_slurm();
+/// 1 if it is not known.
+[[nodiscard]] int slurm_nodes();
+
+class SlurmServers {
+ public:
+  /// Beside the connection file, the key is written to a file for the servers: the folder must be one that the nodes share.
+  static Result<std::unique_ptr<SlurmServers>> start(const DaemonOptions& options, const std::string& connection);
+
+  int stop(std::chrono::milliseconds patience);  ///< \returns 1 if `srun` had to be killed.
+  void keep();
+
+ private:
+  SlurmServers(Process srun, PipeEnds pipes) : srun_(srun), pipes_(std::move(pipes)) {}
+  Result<std::vector<net::Address>> introduce(int servers);
+  Result<std::string> hear(int& index);
+
+  Process srun_;
+  PipeEnds pipes_;  // what servers say, and where they hear
+};
+
+/// Adds `weir serve-job`, which `srun` starts; not for people.
+void add_serve_job(CLI::App& app, Selection& selection);
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,29 @@
+#pragma once
+
+// Which layout would have fitted the views of a file better.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <weir/cli/internal/view_groups.h>
+#include <weir/layout/partition.h>
+
+namespace weir::cli::internal {
+
+struct Candidate {
+  std::string name;    ///< For people.
+  std::string layout;  ///< What to write: in the layout language, or "view".
+  double degree = 0;   ///< Mean over the bytes moved through each view.
+};
+
+struct Advice {
+  double degree = 0;                  ///< Of the layout that the file has, in the same way.
+  std::vector<Candidate> candidates;  ///< Best first.
+  std::optional<Candidate> better;    ///< Clearly better than what there is.
+};
+
+/// `views`: the one that matters of each rank.  Nothing if there is nothing to choose: no views, or only the whole file.
+std::optional<Advice> advise(const std::vector<RankView>& views, const layout::Partition& layout);
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,18 @@
+#pragma once
+
+// The pictures of a report, as SVG to stand in a page.
+
+#include <string>
+
+#include <weir/cli/internal/io_summary.h>
+
+namespace weir::cli::internal {
+
+inline constexpr char kReadColor[] = "#0072b2";
+inline constexpr char kWriteColor[] = "#d55e00";
+
+std::string heat_map_chart(const HeatMap& heat);
+std::string request_size_chart(const FileSummary& file);
+std::string phase_chart(const FileSummary& file);
+
+}  // namespace weir::cli::internal

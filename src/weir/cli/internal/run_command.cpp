@@ -1,0 +1,338 @@
+// weir run
+//
+// A file system for one command: servers start, files are staged in, the command runs, files are staged out, everything goes.  A keeper
+// (job_keeper.h) owns what must not be left behind; this process starts the other parts one after the other, each in a process of its own.
+
+#include <weir/cli/internal/run_command.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include <weir/cli/internal/job_child.h>
+#include <weir/cli/internal/job_keeper.h>
+#include <weir/cli/internal/job_mpi.h>
+#include <weir/cli/internal/job_slurm.h>
+#include <weir/cli/internal/job_stage.h>
+#include <weir/cli/internal/report_command.h>
+#include <weir/layout/language.h>
+
+namespace weir::cli::internal {
+namespace {
+
+constexpr char kViewLayout[] = "view";  // stored as the program's views are: known to the MPI-IO library only
+
+struct RunOptions {
+  std::optional<int> servers;
+  std::string store = "memory";
+  std::optional<Offset> capacity;
+  std::string layout;
+  std::vector<std::string> stage_in;
+  std::vector<std::string> stage_out;
+  std::string timeout;
+  std::string mpi = "auto";
+  std::string report;
+  bool keep = false;
+  bool explain = false;
+  std::vector<std::string> command;
+};
+
+/// What `weir run` was asked for, checked.
+struct Job {
+  KeeperOptions keeper;
+  std::string layout;
+  std::vector<Stage> in;
+  std::vector<Stage> out;
+  std::optional<double> timeout;
+  std::string library;  // to preload; empty: none
+  MpiChoice mpi;
+};
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += concat(text.empty() ? "" : " ", word);
+  return text;
+}
+
+// ---- checks, before anything runs ------------------------------------------------------------------------------------
+
+Status check_servers(const RunOptions& options, KeeperOptions& keeper) {
+  keeper.uses_slurm = is_in_slurm();
+  keeper.servers.servers = options.servers.value_or(keeper.uses_slurm ? slurm_nodes() : 1);
+  keeper.servers.capacity_bytes = options.capacity.value_or(0);
+  WEIR_RETURN_IF_ERROR(check_server_count(keeper.servers.servers));
+  WEIR_TRY(keeper.servers.store, check_store(options.store));
+  WEIR_TRY(keeper.folder, job_base_folder(keeper.uses_slurm));
+  return Status::ok();
+}
+
+Status check_stages(const RunOptions& options, Job& job) {
+  for (const std::string& text : options.stage_in) {
+    WEIR_TRY(Stage stage, parse_stage_in(text));
+    WEIR_RETURN_IF_ERROR(check_stage_in(stage));
+    job.in.push_back(std::move(stage));
+  }
+  for (const std::string& text : options.stage_out) {
+    WEIR_TRY(Stage stage, parse_stage_out(text));
+    WEIR_RETURN_IF_ERROR(check_stage_out(stage));
+    job.out.push_back(std::move(stage));
+  }
+  return Status::ok();
+}
+
+// Finds the MPI and its library.  One that was only guessed, and has no library, is done without.
+Status check_mpi(const RunOptions& options, Job& job) {
+  job.mpi = options.mpi == "auto" ? choose_mpi(options.command)
+                                  : MpiChoice{mpi_of_name(options.mpi), concat("--mpi ", options.mpi), true};
+  if (job.mpi.mpi == Mpi::kNone) return Status::ok();
+  Result<std::string> library = find_mpiio_library(job.mpi.mpi);
+  if (library.is_ok()) {
+    job.library = *library;
+    return Status::ok();
+  }
+  if (job.mpi.is_certain) {
+    return {library.status().code(), concat("the MPI is ", mpi_name(job.mpi.mpi), " (", job.mpi.why, "), but ",
+                                            library.status().message(), "; --mpi none runs without it")};
+  }
+  job.mpi.doubt = library.status().message();
+  return Status::ok();
+}
+
+Result<Job> check(const RunOptions& options, Console& console) {
+  Job job;
+  WEIR_RETURN_IF_ERROR(check_servers(options, job.keeper));
+  WEIR_RETURN_IF_ERROR(check_stages(options, job));
+  if (!options.report.empty()) WEIR_RETURN_IF_ERROR(check_report_file(options.report));
+  job.layout = options.layout;
+  if (!options.layout.empty() && options.layout != kViewLayout) {
+    WEIR_TRY(const layout::Partition layout, load_layout(options.layout, console));
+    job.layout = layout::print(layout);
+  }
+  if (!options.timeout.empty()) {
+    WEIR_TRY(job.timeout, parse_seconds(options.timeout));
+  }
+  WEIR_RETURN_IF_ERROR(check_mpi(options, job));
+  return job;
+}
+
+// ---- the parts of a job ----------------------------------------------------------------------------------------------
+
+// Copies in a process of its own: this one stays without threads and connections, which the command would inherit.
+Result<int> copy_in_child(const std::function<Result<int>()>& copy, Console& console) {
+  ChildOptions options;
+  options.orphan_signal = SIGKILL;
+  WEIR_TRY(const ChildEnd end, run_child(options, [&] {
+             const Result<int> code = copy();
+             if (!code.is_ok()) console.err << "weir run: " << code.status().message() << '\n';
+             console.err.flush();
+             return code.is_ok() ? *code : static_cast<int>(kExitBad);
+           }));
+  return end.code;
+}
+
+[[nodiscard]] int become(const Launch& launch, Console& console) {
+  for (const Setting& one : launch.environment) ::setenv(one.name.c_str(), one.value.c_str(), 1);
+  std::vector<std::string> words = launch.words;
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments.front(), arguments.data());
+  const int code = errno;
+  console.err << "weir run: cannot start " << words.front() << ": " << std::strerror(code) << std::endl;
+  return code == ENOENT ? kExitNoCommand : kExitCannotStart;
+}
+
+Result<int> run_program(const Job& job, const Launch& launch, Console& console) {
+  ChildOptions options;
+  if (job.timeout) {
+    options.deadline =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(*job.timeout * 1000));
+  }
+  WEIR_TRY(const ChildEnd end, run_child(options, [&] { return become(launch, console); }));
+  if (!end.is_late) return end.code;
+  console.err << "weir run: stopped: it took longer than " << *job.timeout << " s (--timeout)\n";
+  return kExitLate;
+}
+
+// All of them, even if one fails: what is not copied now is lost.  After a command that failed, names that it did not get to make are no error.
+Result<int> stage_all_out(const Job& job, const std::string& connection, bool has_failed, Console& console) {
+  int worst = kExitOk;
+  for (const Stage& stage : job.out) {
+    const auto copy = [&]() -> Result<int> {
+      Result<int> code = stage_out(connection, stage, console);
+      if (code.is_ok() || !has_failed || code.status().code() != ErrorCode::kNotFound) return code;
+      console.err << "weir run: not staged out: " << code.status().message() << '\n';
+      return kExitOk;
+    };
+    WEIR_TRY(const int code, copy_in_child(copy, console));
+    if (worst == kExitOk) worst = code;
+    if (code > 128) return code;  // a signal: enough
+  }
+  return worst;
+}
+
+// ---- the report
+
+std::string trace_folder(const JobKeeper& keeper) { return concat(keeper.folder(), "/trace"); }
+
+Status make_trace_folder(const JobKeeper& keeper) {
+  std::error_code error;
+  std::filesystem::create_directory(trace_folder(keeper), error);
+  if (!error) return Status::ok();
+  return {ErrorCode::kIoError, concat("cannot make ", trace_folder(keeper), ": ", error.message())};
+}
+
+// In a process of its own too, since it reads what the command has written.  That it fails is no reason to lose what is to be staged out.
+Result<int> report(const Job& job, const RunOptions& options, const JobKeeper& keeper, JobFacts facts,
+                   Console& console) {
+  facts.command = join(options.command);
+  facts.mpi = mpi_name(job.mpi.mpi);
+  facts.servers = job.keeper.servers.servers;
+  facts.store = job.keeper.servers.store;
+  WEIR_TRY(const int code, copy_in_child(
+                               [&]() -> Result<int> {
+                                 WEIR_RETURN_IF_ERROR(write_report(trace_folder(keeper), options.report, facts));
+                                 return kExitOk;
+                               },
+                               console));
+  std::error_code ignored;
+  std::filesystem::remove_all(trace_folder(keeper), ignored);
+  return code;
+}
+
+Launch launch_of(const Job& job, const RunOptions& options, const JobKeeper& keeper) {
+  std::vector<Setting> settings{{"WEIR_FS", keeper.connection()}, {kJobVariable, keeper.folder()}};
+  if (!job.layout.empty()) settings.push_back({"WEIR_LAYOUT", job.layout});
+  if (!options.report.empty()) settings.push_back({"WEIR_TRACE", trace_folder(keeper)});
+  return prepare(options.command, job.library, settings);
+}
+
+void explain(const Job& job, const Launch& launch, const JobKeeper& keeper, Console& console) {
+  console.err << "weir run: " << job.keeper.servers.servers
+              << (job.keeper.servers.servers == 1 ? " server" : " servers") << (job.keeper.uses_slurm ? " by srun" : "")
+              << ", store " << job.keeper.servers.store << ", connection file " << keeper.connection() << '\n'
+              << "weir run: MPI " << mpi_name(job.mpi.mpi) << ": " << job.mpi.why << '\n'
+              << "weir run: " << (job.library.empty() ? "nothing is preloaded" : concat("preloads ", job.library))
+              << '\n';
+  for (const Setting& one : launch.environment)
+    console.err << "weir run: sets " << one.name << '=' << one.value << '\n';
+  console.err << "weir run: runs " << join(launch.words) << std::endl;
+}
+
+Result<int> run_parts(const Job& job, const RunOptions& options, const JobKeeper& keeper, Console& console) {
+  const std::string layout = job.layout == kViewLayout ? "" : job.layout;
+  for (const Stage& stage : job.in) {
+    WEIR_TRY(const int code,
+             copy_in_child([&] { return stage_in(keeper.connection(), stage, layout, console); }, console));
+    if (code != kExitOk) return code;
+  }
+  const Launch launch = launch_of(job, options, keeper);
+  if (options.explain) explain(job, launch, keeper, console);
+  if (!options.report.empty()) WEIR_RETURN_IF_ERROR(make_trace_folder(keeper));
+  const auto start = std::chrono::steady_clock::now();
+  WEIR_TRY(const int code, run_program(job, launch, console));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (code == kExitCannotStart || code == kExitNoCommand) return code;
+  end_command(keeper.folder());
+  WEIR_TRY(const int staged, stage_all_out(job, keeper.connection(), code != kExitOk, console));
+  int reported = kExitOk;
+  if (!options.report.empty()) {
+    WEIR_TRY(reported, report(job, options, keeper, {.exit_code = code, .seconds = took.count()}, console));
+  }
+  return code != kExitOk ? code : staged != kExitOk ? staged : reported;
+}
+
+Status finish(const RunOptions& options, JobKeeper& keeper, Console& console) {
+  if (!options.keep) return keeper.stop();
+  console.out << "The file system is still up.\n  reach it:  export WEIR_FS=" << keeper.connection()
+              << "\n  stop it:   weir down --connection " << keeper.connection() << '\n';
+  return keeper.keep();
+}
+
+Result<int> run_job(const RunOptions& options, Console& console) {
+  if (find_on_path(options.command.front()).empty()) {
+    const bool is_there = ::access(options.command.front().c_str(), F_OK) == 0;
+    console.err << "weir run: " << options.command.front()
+                << (is_there ? ": not a program that can be run\n" : ": command not found\n");
+    return is_there ? kExitCannotStart : kExitNoCommand;
+  }
+  WEIR_TRY(const Job job, check(options, console));
+  if (!job.mpi.doubt.empty() && (options.explain || job.mpi.is_certain)) {
+    console.err << "weir run: note: " << job.mpi.doubt << '\n';
+  }
+  console.out.flush();
+  console.err.flush();
+  WEIR_TRY(JobKeeper keeper, JobKeeper::start(job.keeper));
+  const Result<int> code = run_parts(job, options, keeper, console);
+  const Status finished = finish(options, keeper, console);
+  if (!code.is_ok()) return code;
+  if (!finished.is_ok()) console.err << "weir run: " << finished.message() << '\n';
+  return *code == kExitOk && !finished.is_ok() ? static_cast<int>(kExitBad) : *code;
+}
+
+constexpr char kHelp[] =
+    "weir run [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
+    "Names that begin with weir:/ (or are below WEIR_PREFIX) are files of the job's own file system; the program opens "
+    "them with MPI-IO, and is "
+    "not changed for it.  Everything is gone when the command ends, however it ends, but what is staged out.\n\n"
+    "The MPI is that of the program, or of its launcher; --explain tells which it is and why.  The exit code is that "
+    "of the command; 124 after "
+    "--timeout, 126 and 127 if it cannot be started, 2 if the job itself failed.\n\n"
+    "Examples:\n"
+    "  weir run -- mpirun -n 8 ./simulation weir:/out.dat\n"
+    "  weir run --stage-in mesh.dat --stage-out /out.dat:results/out.dat -- mpirun -n 8 ./simulation weir:/mesh.dat "
+    "weir:/out.dat\n"
+    "  weir run --servers 4 --store disk:/scratch/weir --timeout 2h --keep -- ./job.sh\n";
+
+void declare(CLI::App& command, RunOptions& options) {
+  command.add_option("--servers", options.servers, "How many servers [1; in a Slurm allocation one on each node]");
+  command.add_option("--store", options.store, "Where bytes go: memory, or disk:DIR, which stays")
+      ->capture_default_str();
+  add_size(command, "--capacity", options.capacity,
+           "Most bytes of each memory store [its share of half of the memory]");
+  command.add_option("--layout", options.layout, "How new files are stored; view: as the program's views are")
+      ->type_name("LAYOUT");
+  command.add_option("--stage-in", options.stage_in, "Copy a local file or folder in before [to /SRC]")
+      ->type_name("SRC[:DST]")
+      ->allow_extra_args(false);
+  command.add_option("--stage-out", options.stage_out, "Copy a file or folder out afterwards, also after a failure")
+      ->type_name("NAME[:DST]")
+      ->allow_extra_args(false);
+  command.add_flag("--keep", options.keep, "Leave the file system up, and say how to reach and stop it");
+  command.add_option("--timeout", options.timeout, "Stop the command after this time: 90, 30m, 2h")->type_name("T");
+  command.add_option("--mpi", options.mpi, "Whose MPI-IO to replace")
+      ->check(CLI::IsMember({"auto", "openmpi", "mpich", "none"}))
+      ->capture_default_str();
+  command.add_option("--report", options.report, "Write a page about the I/O of the command")->type_name("FILE");
+  command.add_flag("--explain", options.explain, "Say what is started, and why so");
+}
+
+}  // namespace
+
+Result<double> parse_seconds(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error == std::errc() && number > 0 && factor > 0 && number < 1e9) return number * factor;
+  return invalid_argument(concat("'", text, "' is no time: write seconds, or a number with s, m or h: 90, 30m, 2h"));
+}
+
+void add_run(CLI::App& app, Selection& selection) {
+  CLI::App* command = app.add_subcommand("run", "Run a command, an MPI program say, with a file system of its own");
+  command->footer(kHelp);
+  auto options = std::make_shared<RunOptions>();
+  declare(*command, *options);
+  command->callback([&selection, options] {
+    if (selection.command.empty()) throw CLI::RequiredError("a command, after --,");
+    options->command = selection.command;
+    selection.action = [options](Console& console) { return run_job(*options, console); };
+  });
+}
+
+}  // namespace weir::cli::internal

@@ -1,0 +1,254 @@
+// Files that are written, read and renamed while they get another layout.
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weir/base/testing.h>
+#include <weir/client/file_system.h>
+#include <weir/client/internal/cluster.h>
+#include <weir/client/internal/session.h>
+#include <weir/layout/language.h>
+#include <weir/wire/wire.h>
+
+namespace weir::client {
+namespace {
+
+using internal::Cluster;
+using internal::ClusterOptions;
+using ::testing::HasSubstr;
+using weir::testing::IsOk;
+using weir::testing::StatusIs;
+
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kSize = std::size_t{4} << 20;
+
+layout::Partition layout_of(const std::string& text) { return *layout::parse(text); }
+layout::Partition wide() { return layout_of("stripe(unit=64K, over=3)"); }
+layout::Partition narrow() { return layout_of("stripe(unit=4K, over=2)"); }
+
+Bytes filled(std::size_t size, int value) { return Bytes(size, static_cast<std::byte>(value)); }
+
+struct Case {
+  const char* name;
+  const char* store;
+  bool direct;
+};
+std::ostream& operator<<(std::ostream& out, const Case& value) { return out << value.name; }
+
+class RelayoutTest : public ::testing::TestWithParam<Case> {
+ protected:
+  static ClusterOptions options() {
+    ClusterOptions options;
+    options.store = GetParam().store;
+    options.direct = GetParam().direct;
+    options.timeout = std::chrono::seconds(60);
+    return options;
+  }
+};
+
+Bytes contents(const FileSystem& fs, const std::string& path) {
+  Bytes bytes(kSize);
+  EXPECT_THAT(fs.open(path)->linear()->read(0, bytes), IsOk());
+  return bytes;
+}
+
+// The write starts when all bytes have been copied: what went to the old layout then would be lost.
+TEST_P(RelayoutTest, AWriteThatComesTooLateForTheCopyIsInTheNewLayout) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem writer = cluster.connect();
+  const Bytes before = filled(kSize, 1);
+  const Bytes late = filled(kSize, 2);
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, before), IsOk());
+  const View view = *writer.open("/file")->linear();
+  Bytes seen(kSize);
+  ASSERT_THAT(view.read(0, seen), IsOk());  // mapped by now, where that is possible
+  std::optional<Pending> pending;
+  RelayoutOptions relayout;
+  relayout.progress = [&](Offset done, Offset all) {
+    if (done < all || pending) return;
+    pending.emplace(view.start_write(0, late));
+    EXPECT_THAT(writer.open("/file")->linear()->read(0, seen), IsOk()) << "readers go on";
+    EXPECT_TRUE(seen == before);
+  };
+  ASSERT_THAT(fs.relayout("/file", narrow(), relayout), IsOk());
+  ASSERT_TRUE(pending.has_value());
+  EXPECT_THAT(pending->wait(), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == late);
+  EXPECT_EQ(writer.open("/file")->layout().element_count(), 2);
+}
+
+// A relayout that stands still, as seen by a client that does not wait for long.
+TEST_P(RelayoutTest, WritersAreToldWhenItTakesTooLong) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  ConnectOptions hasty;
+  hasty.direct = GetParam().direct;
+  hasty.timeout = std::chrono::milliseconds(1000);
+  const FileSystem writer(*internal::Session::connect(cluster.addresses(), cluster.key(), hasty));
+  const Bytes before = filled(kSize, 1);
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, before), IsOk());
+  const File file = *writer.open("/file");
+  const View view = *file.linear();
+  const auto is_told = StatusIs(ErrorCode::kUnavailable, HasSubstr("laid out anew"));
+  int calls = 0;
+  RelayoutOptions relayout;
+  relayout.progress = [&](Offset, Offset) {
+    if (++calls > 1) return;
+    EXPECT_THAT(view.write(0, filled(kSize, 9)), is_told);
+    EXPECT_THAT(file.truncate(5), is_told);
+    EXPECT_THAT(file.preallocate(5), is_told);
+  };
+  ASSERT_THAT(fs.relayout("/file", narrow(), relayout), IsOk());
+  EXPECT_GT(calls, 0);
+  EXPECT_TRUE(contents(fs, "/file") == before);
+  EXPECT_THAT(view.write(0, filled(kSize, 3)), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 3));
+}
+
+TEST_P(RelayoutTest, OneThatFailsLetsWritersGoOn) {
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem writer = cluster.connect();
+  // Two servers have the file; the third, which is to have some of it, is down.
+  ASSERT_THAT(fs.create("/file", narrow(), {.targets = {0, 1}})->linear()->write(0, filled(kSize, 1)), IsOk());
+  const View view = *writer.open("/file")->linear();
+  cluster.stop(2);
+  EXPECT_THAT(fs.relayout("/file", wide(), {.targets = {0, 1, 2}, .progress = {}}), StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(view.write(0, filled(kSize, 2)), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+}
+
+TEST_P(RelayoutTest, TwoAtOnceAreRefused) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem other = cluster.connect();
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, filled(kSize, 1)), IsOk());
+  Status second;
+  int calls = 0;
+  RelayoutOptions relayout;
+  relayout.progress = [&](Offset, Offset) {
+    if (++calls == 1) second = other.relayout("/file", layout_of("stripe(unit=1K, over=3)"));
+  };
+  // The second took the place of the first before it failed, so the first may not end either: the old layout serves.
+  EXPECT_THAT(fs.relayout("/file", narrow(), relayout), StatusIs(ErrorCode::kStale));
+  EXPECT_THAT(second, StatusIs(ErrorCode::kUnavailable, HasSubstr("another relayout")));
+  EXPECT_THAT(other.open("/file")->linear()->write(0, filled(kSize, 2)), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+}
+
+// Every writer has a slot of its own and stamps it again and again.  In the end, each slot has the last stamp that was said to be written.
+TEST_P(RelayoutTest, NoWriteIsLostHoweverOftenTheLayoutChanges) {
+  constexpr int kWriters = 3;
+  constexpr int kTimes = 6;
+  constexpr std::size_t kSlot = 200'000;  // in several subfiles of each layout
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, filled(kSize, 0)), IsOk());
+  std::atomic<bool> is_over{false};
+  std::vector<int> last(kWriters, 0);
+  std::vector<std::thread> writers;
+  for (int w = 0; w < kWriters; ++w) {
+    writers.emplace_back([&, w] {
+      const FileSystem mine = cluster.connect();
+      const View view = *mine.open("/file")->linear();
+      for (int stamp = 1; !is_over || stamp < 3; ++stamp) {
+        ASSERT_THAT(view.write(static_cast<Offset>(kSlot) * w, filled(kSlot, 1 + stamp % 250)), IsOk());
+        last[static_cast<std::size_t>(w)] = 1 + stamp % 250;
+      }
+    });
+  }
+  for (int i = 0; i < kTimes; ++i) EXPECT_THAT(fs.relayout("/file", i % 2 == 0 ? narrow() : wide()), IsOk());
+  is_over = true;
+  for (std::thread& writer : writers) writer.join();
+  const Bytes all = contents(fs, "/file");
+  for (std::size_t w = 0; w < kWriters; ++w) {
+    const Bytes slot(all.begin() + static_cast<std::ptrdiff_t>(w * kSlot),
+                     all.begin() + static_cast<std::ptrdiff_t>((w + 1) * kSlot));
+    EXPECT_TRUE(slot == filled(kSlot, last[w])) << "writer " << w << ", stamp " << last[w];
+  }
+}
+
+TEST_P(RelayoutTest, AnOpenFileThatWasRenamedFollowsItsNewLayout) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem writer = cluster.connect();
+  ASSERT_THAT(fs.create("/old", wide())->linear()->write(0, filled(kSize, 1)), IsOk());
+  const File file = *writer.open("/old");
+  const View view = *file.linear();
+  ASSERT_THAT(view.write(0, filled(kSize, 2)), IsOk());
+  ASSERT_THAT(fs.rename("/old", "/new"), IsOk());
+  ASSERT_THAT(fs.create("/old", wide()), IsOk()) << "another file of that name";
+  ASSERT_THAT(fs.relayout("/new", narrow()), IsOk());
+  EXPECT_THAT(view.write(0, filled(kSize, 3)), IsOk());
+  EXPECT_TRUE(contents(fs, "/new") == filled(kSize, 3));
+  EXPECT_THAT(fs.open("/old")->size(), weir::testing::IsOkAndHolds(0));
+  ASSERT_THAT(fs.remove("/new"), IsOk());
+  EXPECT_THAT(view.write(0, filled(kSize, 4)), StatusIs(ErrorCode::kStale, HasSubstr("removed")));
+}
+
+TEST_P(RelayoutTest, AnEmptyFileThatGetsAnotherLayoutIsFollowed) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem writer = cluster.connect();
+  ASSERT_THAT(fs.create("/file", wide()), IsOk());
+  const View view = *writer.open("/file")->linear();
+  ASSERT_THAT(fs.set_layout("/file", narrow()), IsOk());
+  EXPECT_THAT(view.write(0, filled(kSize, 1)), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 1));
+}
+
+// A client that ends between its last two steps: nobody knows whether the new layout is the file's by now, so nothing is written to the old one
+// until somebody has looked.
+TEST_P(RelayoutTest, OneThatStoppedBeforeItsLastStepIsRepaired) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const File file = *fs.create("/file", narrow(), {.targets = {0, 1}});
+  ASSERT_THAT(file.linear()->write(0, filled(kSize, 1)), IsOk());
+  ConnectOptions hasty;
+  hasty.direct = GetParam().direct;
+  hasty.timeout = std::chrono::milliseconds(1000);
+  const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), hasty);
+  const View view = *FileSystem(session).open("/file")->linear();
+
+  wire::LookupT lookup;
+  lookup.path = "/file";
+  const auto before = session->call<wire::AttributesT>(0, std::move(lookup));
+  ASSERT_THAT(before, IsOk());
+  wire::BeginRelayoutT begin;
+  begin.path = "/file";
+  begin.layout = wire::to_bytes(wide());
+  const auto after = session->call<wire::AttributesT>(0, std::move(begin));
+  ASSERT_THAT(after, IsOk());
+  for (const auto action : {wire::FenceAction::Raise, wire::FenceAction::Confirm}) {
+    for (std::uint32_t element = 0; element < 2; ++element) {
+      wire::FenceT fence;
+      fence.action = action;
+      fence.subfile = std::make_unique<wire::Subfile>(before->data, element);
+      fence.token = after->data;
+      ASSERT_THAT(session->call<wire::DoneT>(before->targets[element], std::move(fence)), IsOk());
+    }
+  }
+  EXPECT_THAT(view.write(0, filled(kSize, 2)), StatusIs(ErrorCode::kUnavailable, HasSubstr("laid out anew")));
+  const auto report = fs.check({.repair = true, .progress = {}});
+  ASSERT_THAT(report, IsOk());
+  ASSERT_EQ(report->findings.size(), 1u);
+  EXPECT_TRUE(report->findings.front().kind == Finding::Kind::kRelayout && report->findings.front().is_repaired);
+  EXPECT_THAT(view.write(0, filled(kSize, 2)), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, RelayoutTest,
+                         ::testing::Values(Case{"MemoryDirect", "memory", true}, Case{"Memory", "memory", false},
+                                           Case{"Disk", "disk", true}),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace weir::client

@@ -1,0 +1,53 @@
+#include <weir/mpiio/internal/connection.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+
+namespace weir::mpiio::internal {
+
+namespace {
+
+constexpr std::string_view kScheme = "weir:";
+
+std::string with_slash(std::string_view path) {
+  std::string out(path);
+  if (out.empty() || out.front() != '/') out.insert(out.begin(), '/');
+  return out;
+}
+
+std::filesystem::path normal(const std::filesystem::path& path) {
+  std::error_code error;
+  auto absolute = std::filesystem::absolute(path, error).lexically_normal();
+  return absolute.has_filename() ? absolute : absolute.parent_path();  // "/a/" is "/a"
+}
+
+}  // namespace
+
+Result<client::FileSystem> file_system() {
+  static std::mutex mutex;
+  static client::FileSystem* connected = nullptr;
+  const std::lock_guard lock(mutex);
+  if (connected == nullptr) {
+    client::ConnectOptions options;
+    const char* const direct = std::getenv("WEIR_DIRECT");
+    options.direct = direct == nullptr || std::string_view(direct) != "off";
+    WEIR_TRY(client::FileSystem fresh, client::FileSystem::connect(options));
+    connected = new client::FileSystem(std::move(fresh));
+  }
+  return *connected;
+}
+
+std::optional<std::string> path_of(const char* name) {
+  if (name == nullptr) return std::nullopt;
+  const std::string_view text(name);
+  if (text.starts_with(kScheme)) return with_slash(text.substr(kScheme.size()));
+  const char* const prefix = std::getenv("WEIR_PREFIX");
+  if (prefix == nullptr || *prefix == '\0' || text.empty()) return std::nullopt;
+  const auto below = normal(text).lexically_relative(normal(prefix));
+  if (below.empty() || below == "." || *below.begin() == "..") return std::nullopt;
+  return with_slash(below.string());
+}
+
+}  // namespace weir::mpiio::internal

@@ -1,0 +1,31 @@
+#pragma once
+
+// Error handlers of files.
+//
+// An MPI offers no way to call a user's handler for a file that is not its own, so we keep the functions that MPI_File_create_errhandler is
+// given.  A handler may be freed while files still use it; MPI keeps it for its own files, we must for ours: MPI_Errhandler_free of a
+// handler that a file of ours has had lets go of the user's copy of the handle and no more.
+//
+// Handlers that Fortran programs make under Open MPI do not pass through MPI_File_create_errhandler; their function cannot be reached, which the
+// log tells when it matters.
+
+#include <weir/mpiio/internal/outcome.h>
+
+namespace weir::mpiio::internal {
+
+/// A new handler and what it calls.
+void remember_handler(MPI_Errhandler handler, MPI_File_errhandler_function* function);
+/// A file of ours has it from now on.
+void keep_handler(MPI_Errhandler handler);
+bool is_kept_handler(MPI_Errhandler handler);
+void forget_handler(MPI_Errhandler handler);
+
+/// The handler of MPI_FILE_NULL, which is that of new files and of calls without a file.
+MPI_Errhandler default_handler();
+
+/// Does with an error what the handler says.  \returns what the MPI function returns, if it returns
+int handle_error(const Outcome& outcome, MPI_Errhandler handler, MPI_File file);
+/// The same for a code of any MPI: MPI_File_call_errhandler.
+int handle_code(int code, MPI_Errhandler handler, MPI_File file);
+
+}  // namespace weir::mpiio::internal

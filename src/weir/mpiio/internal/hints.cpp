@@ -1,0 +1,128 @@
+#include <weir/mpiio/internal/hints.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <variant>
+
+#include <weir/layout/language.h>
+
+namespace weir::mpiio::internal {
+
+namespace {
+
+constexpr Offset kDefaultUnit = Offset{64} << 10;
+
+std::optional<Offset> parse_number(const std::string& text, int base = 10) {
+  Offset value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value, base);
+  if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
+  return value;
+}
+
+// A positive number; `value` stays as it is if there is no such hint.
+Outcome read_number(const Hints& hints, const std::string& key, Offset& value) {
+  const auto text = hints.get(key);
+  if (!text) return Outcome::ok();
+  const auto number = parse_number(*text);
+  if (!number || *number <= 0)
+    return fail(MPI_ERR_INFO_VALUE, "hint ", key, "=", *text, ": a number above 0 is needed");
+  value = *number;
+  return Outcome::ok();
+}
+
+// What decides about the layout of a new file.
+struct Wish {
+  std::optional<std::string> layout;  // nothing: stripes
+  std::string why;
+};
+
+Wish find_wish(const Hints& hints) {
+  if (auto text = hints.get("weir_layout")) {
+    std::string why = concat("hint weir_layout=", *text);
+    return {std::move(text), std::move(why)};
+  }
+  for (const char* const key : {"striping_unit", "striping_factor"}) {
+    if (const auto text = hints.get(key)) return {std::nullopt, concat("hint ", key, "=", *text)};
+  }
+  const char* const text = std::getenv("WEIR_LAYOUT");
+  if (text != nullptr && *text != '\0') return {text, concat("WEIR_LAYOUT=", text)};
+  return {std::nullopt, "no hint and no WEIR_LAYOUT: stripes over all targets"};
+}
+
+}  // namespace
+
+Hints Hints::read(MPI_Info info) {
+  Hints hints;
+  int keys = 0;
+  if (info == MPI_INFO_NULL || PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return hints;
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1] = "";
+    int length = 0;
+    int has_value = 0;
+    if (PMPI_Info_get_nthkey(info, i, key) != MPI_SUCCESS) continue;
+    if (PMPI_Info_get_valuelen(info, key, &length, &has_value) != MPI_SUCCESS || has_value == 0) continue;
+    std::string value(static_cast<std::size_t>(length) + 1, '\0');
+    PMPI_Info_get(info, key, length, value.data(), &has_value);
+    value.resize(static_cast<std::size_t>(length));
+    hints.set(key, value);
+  }
+  return hints;
+}
+
+std::optional<std::string> Hints::get(const std::string& key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Hints::merge(const Hints& others) {
+  for (const auto& [key, value] : others.values_) values_[key] = value;
+}
+
+Outcome Hints::write(MPI_Info* info) const {
+  WEIR_PASS(from_mpi(PMPI_Info_create(info), "MPI_Info_create"));
+  for (const auto& [key, value] : values_) {
+    // Half a layout would be worse than none.
+    if (value.size() >= MPI_MAX_INFO_VAL || key.size() >= MPI_MAX_INFO_KEY) continue;
+    WEIR_PASS(from_mpi(PMPI_Info_set(*info, key.c_str(), value.c_str()), "MPI_Info_set"));
+  }
+  return Outcome::ok();
+}
+
+Outcome plan_new_file(const Hints& hints, const client::FileSystem& fs, std::optional<NewFile>& plan) {
+  Offset unit = kDefaultUnit;
+  Offset factor = fs.target_count();
+  Outcome outcome = read_number(hints, "striping_unit", unit);
+  if (outcome.is_ok()) outcome = read_number(hints, "striping_factor", factor);
+  WEIR_PASS(outcome);
+  factor = std::min<Offset>(factor, fs.target_count());
+
+  client::CreateOptions options;
+  if (const auto permission = hints.get("file_perm")) {
+    const auto mode = parse_number(*permission, 8);
+    if (!mode || *mode < 0 || *mode > 07777) {
+      return fail(MPI_ERR_INFO_VALUE, "hint file_perm=", *permission, ": an octal number is needed, such as 0640");
+    }
+    options.mode = static_cast<std::uint32_t>(*mode);
+  }
+
+  const Wish wish = find_wish(hints);
+  const bool is_as_viewed = wish.layout == "view";
+  const auto layout = wish.layout && !is_as_viewed ? layout::parse(*wish.layout)
+                                                   : layout::Partition::create(layout::Stripe{unit, factor});
+  if (!layout.is_ok()) return fail(MPI_ERR_INFO_VALUE, wish.why, ": ", layout.status().message());
+  plan = NewFile{*layout, std::move(options), is_as_viewed, wish.why};
+  return Outcome::ok();
+}
+
+void describe_layout(const layout::Partition& layout, Hints& hints) {
+  hints.set("weir_layout", layout::print(layout));
+  hints.set("striping_factor", concat(layout.element_count()));
+  if (const auto* stripe = std::get_if<layout::Stripe>(&layout.description())) {
+    hints.set("striping_unit", concat(stripe->unit));
+  }
+}
+
+}  // namespace weir::mpiio::internal

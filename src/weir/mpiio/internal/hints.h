@@ -1,0 +1,55 @@
+#pragma once
+
+// What MPI_Info says about a file.
+//
+//   weir_layout       the layout of a new file in the layout language, or `view`: as the ranks' first views
+//   striping_unit     bytes; striping_factor: over how many targets.  Of a new file, if there is no weir_layout
+//                     If none of these is given: WEIR_LAYOUT of the environment, in the language of weir_layout
+//   file_perm         the mode of a new file, octal
+//
+// All other keys that the standard reserves, and those of ROMIO and OMPIO, are accepted and have no effect.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <weir/client/file_system.h>
+#include <weir/mpiio/internal/outcome.h>
+
+namespace weir::mpiio::internal {
+
+class Hints {
+ public:
+  Hints() = default;
+  /// MPI_INFO_NULL: none.
+  static Hints read(MPI_Info info);
+
+  [[nodiscard]] std::optional<std::string> get(const std::string& key) const;
+  void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
+  /// Those of `others` replace ours.
+  void merge(const Hints& others);
+  void for_each(const std::function<void(const std::string& key, const std::string& value)>& use) const {
+    for (const auto& [key, value] : values_) use(key, value);
+  }
+  /// A new info object with all of them that are not too long for MPI.
+  Outcome write(MPI_Info* info) const;
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+/// How a new file is to be made.
+struct NewFile {
+  layout::Partition layout;
+  client::CreateOptions options;
+  bool is_as_viewed = false;  ///< `layout` only holds until the ranks set their views.
+  std::string why;            ///< This layout, for people.
+};
+/// \error MPI_ERR_INFO_VALUE names the hint and what is wrong with it
+Outcome plan_new_file(const Hints& hints, const client::FileSystem& fs, std::optional<NewFile>& plan);
+
+/// The hints that are in force for a file with this layout.
+void describe_layout(const layout::Partition& layout, Hints& hints);
+
+}  // namespace weir::mpiio::internal

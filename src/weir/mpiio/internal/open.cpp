@@ -1,0 +1,244 @@
+// Opening and closing, and all that concerns a file as a whole.
+
+#include <bit>
+
+#include <weir/layout/language.h>
+#include <weir/log/log.h>
+#include <weir/mpiio/internal/connection.h>
+#include <weir/mpiio/internal/file.h>
+#include <weir/mpiio/internal/handlers.h>
+#include <weir/mpiio/internal/requests.h>
+#include <weir/mpiio/internal/running.h>
+#include <weir/mpiio/internal/trace.h>
+#include <weir/mpiio/internal/transfer.h>
+
+namespace weir::mpiio::internal {
+
+namespace {
+
+constexpr int kAccessModes = MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR;
+constexpr int kAllModes = kAccessModes | MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_DELETE_ON_CLOSE |
+                          MPI_MODE_UNIQUE_OPEN | MPI_MODE_SEQUENTIAL | MPI_MODE_APPEND;
+
+Outcome check_amode(const std::string& path, int amode) {
+  const auto wrong = [&](std::string_view why) { return fail(MPI_ERR_AMODE, "MPI_File_open ", path, ": ", why); };
+  if ((amode & ~kAllModes) != 0) return wrong(concat("access mode ", amode, " has bits that are no mode"));
+  if (std::popcount(static_cast<unsigned>(amode & kAccessModes)) != 1) {
+    return wrong("just one of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR is needed");
+  }
+  if ((amode & MPI_MODE_RDONLY) != 0 && (amode & (MPI_MODE_CREATE | MPI_MODE_EXCL)) != 0) {
+    return wrong("MPI_MODE_CREATE and MPI_MODE_EXCL do not go with MPI_MODE_RDONLY");
+  }
+  if ((amode & MPI_MODE_RDWR) != 0 && (amode & MPI_MODE_SEQUENTIAL) != 0) {
+    return wrong("MPI_MODE_SEQUENTIAL does not go with MPI_MODE_RDWR");
+  }
+  return Outcome::ok();
+}
+
+constexpr char kLayoutKept[] = "the file was there before and keeps its layout";
+
+// The same message with the name of the call in front.
+Outcome named(const char* call, const std::string& path, const Status& status) {
+  if (status.is_ok()) return Outcome::ok();
+  const Outcome plain(status);
+  return fail(plain.error_class(), call, " ", path, ": ", plain.message());
+}
+
+}  // namespace
+
+File::~File() = default;
+
+Outcome File::meet(const char* call, const std::vector<Term>& terms, const Outcome& mine, Together together,
+                   bool* flag) {
+  if (!is_mpi_running()) return fail(MPI_ERR_OTHER, call, " ", path_, ": MPI has been finalized");
+  const trace::Stopwatch watch(trace::time_met());
+  return meeting_->meet(concat(call, " ", path_), terms, mine, together, flag);
+}
+
+Outcome File::open(MPI_Comm comm, const std::string& path, int amode, MPI_Info info, std::shared_ptr<File>& opened) {
+  constexpr const char* kCall = "MPI_File_open";
+  int is_inter = 0;
+  if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) {
+    return fail(MPI_ERR_COMM, kCall, " ", path, ": a communicator of one group is needed");
+  }
+  const std::int64_t start = trace::now();
+  std::shared_ptr<File> file(new File);
+  file->path_ = path;
+  file->amode_ = amode;
+  WEIR_TRY(file->meeting_, Meeting::convene(comm, concat(kCall, " ", path)));
+  WEIR_PASS(file->meet(kCall, {{"file", path}, {"access mode", concat(amode)}}, check_amode(path, amode),
+                       Together::kAllOrNone));
+  const Hints given = Hints::read(info);
+  Outcome mine = file->connect();
+  const bool is_first = file->meeting_->rank() == 0;
+  if (mine.is_ok() && is_first) mine = file->open_on_first(given);
+  WEIR_PASS(file->meet(kCall, {}, mine, Together::kAllOrNone, &file->is_as_viewed_));
+  if (!is_first)
+    mine = [&]() -> Outcome {
+      WEIR_TRY(file->data_, file->fs_->open(path));
+      return Outcome::ok();
+    }();
+  if (mine.is_ok()) mine = file->bind_whole();
+  WEIR_PASS(file->meet(kCall, {}, mine, Together::kAllOrNone));
+  WEIR_TRY(const Offset shared_id, file->meeting_->value_of(kCall, 0, static_cast<Offset>(file->shared_id_)));
+  file->shared_id_ = static_cast<std::uint64_t>(shared_id);
+  if ((amode & MPI_MODE_APPEND) != 0) {
+    WEIR_TRY(file->position_, file->meeting_->value_of(kCall, 0, file->position_));
+    file->is_shared_used_ = true;  // it does not start at 0
+  }
+  file->hints_ = given;
+  describe_layout(file->data_->layout(), file->hints_);
+  file->set_error_handler(default_handler());
+  if (trace::is_on) file->trace_opening(given, start);
+  opened = std::move(file);
+  return Outcome::ok();
+}
+
+void File::trace_opening(const Hints& given, std::int64_t start) const {
+  trace::opened(
+      this, {path_, layout::print(data_->layout()), layout_reason_, given, meeting_->rank(), meeting_->size(), start});
+  trace::viewed(this, *view_, data_->layout());
+}
+
+// The view that a file has at first: all of its bytes.
+Outcome File::bind_whole() {
+  ViewDescription description;
+  WEIR_PASS(describe_view({}, description));
+  return bind_view(*data_, {}, description, view_);
+}
+
+Outcome File::connect() {
+  WEIR_TRY(fs_, file_system());
+  return Outcome::ok();
+}
+
+// What only one rank does: the others find the file there.
+Outcome File::open_on_first(const Hints& given) {
+  constexpr const char* kCall = "MPI_File_open";
+  if ((amode_ & MPI_MODE_CREATE) != 0) {
+    std::optional<NewFile> plan;
+    WEIR_PASS(plan_new_file(given, *fs_, plan));
+    plan->options.exclusive = (amode_ & MPI_MODE_EXCL) != 0;
+    auto created = fs_->create(path_, plan->layout, plan->options);
+    WEIR_PASS(named(kCall, path_, created.status()));
+    data_ = *created;
+    if (plan->is_as_viewed) {
+      WEIR_TRY(const Offset size, data_->size());
+      is_as_viewed_ = size == 0;  // a file with bytes keeps its layout
+    }
+    const bool is_kept = !is_as_viewed_ && layout::print(data_->layout()) != layout::print(plan->layout);
+    layout_reason_ = is_kept ? kLayoutKept : plan->why;
+    WEIR_LOG_INFO("{}: layout {}{} ({})", path_, layout::print(data_->layout()),
+                  is_as_viewed_ ? ", until the first views are set" : "", layout_reason_);
+  } else {
+    auto found = fs_->open(path_);
+    WEIR_PASS(named(kCall, path_, found.status()));
+    data_ = *found;
+    layout_reason_ = kLayoutKept;
+  }
+  if ((amode_ & MPI_MODE_APPEND) != 0) {
+    WEIR_TRY(position_, data_->size());
+  }
+  WEIR_TRY(shared_, fs_->make_counter(position_));
+  shared_id_ = shared_->id();
+  return Outcome::ok();
+}
+
+Outcome File::remove(const std::string& path) {
+  WEIR_TRY(const client::FileSystem fs, file_system());
+  return named("MPI_File_delete", path, fs.remove(path));
+}
+
+Outcome File::close() {
+  constexpr const char* kCall = "MPI_File_close";
+  if (!is_mpi_running()) return Outcome::ok();
+  finish_requests(*this);
+  Outcome mine =
+      split_ ? fail(MPI_ERR_FILE, kCall, " ", path_, ": ", split_->access.call, " has not been ended") : Outcome::ok();
+  split_.reset();
+  Outcome outcome = meet(kCall, {}, mine, Together::kEach);
+  if ((amode_ & MPI_MODE_DELETE_ON_CLOSE) != 0 && meeting_->rank() == 0) {
+    Outcome removed = named(kCall, path_, fs_->remove(path_));
+    if (outcome.is_ok()) outcome = std::move(removed);
+  }
+  meeting_.reset();
+  trace::closed(this);
+  return outcome;
+}
+
+void File::set_error_handler(MPI_Errhandler handler) {
+  keep_handler(handler);
+  error_handler_ = handler;
+}
+
+Outcome File::get_group(MPI_Group* group) const {
+  return from_mpi(PMPI_Comm_group(meeting_->comm(), group), "MPI_File_get_group");
+}
+
+Outcome File::get_info(MPI_Info* info) const {
+  const std::lock_guard lock(mutex_);
+  return hints_.write(info);
+}
+
+// The layout of a file that exists stays; other hints are kept for who asks.
+Outcome File::set_info(MPI_Info info) {
+  WEIR_PASS(meet("MPI_File_set_info", {}, Outcome::ok(), Together::kEach));
+  const std::lock_guard lock(mutex_);
+  hints_ = Hints::read(info);
+  describe_layout(data_->layout(), hints_);
+  return Outcome::ok();
+}
+
+Outcome File::get_size(Offset& size) {
+  auto asked = data_->size();
+  WEIR_PASS(named("MPI_File_get_size", path_, asked.status()));
+  size = *asked;
+  return Outcome::ok();
+}
+
+// One rank does it, after all have come and before any goes on.
+Outcome File::change_size(const char* call, Offset size, Status (client::File::*change)(Offset) const) {
+  Outcome mine;
+  if (size < 0) mine = fail(MPI_ERR_ARG, call, " ", path_, ": the size is ", size);
+  if ((amode_ & MPI_MODE_SEQUENTIAL) != 0) mine = check_not_sequential(call);
+  if ((amode_ & MPI_MODE_RDONLY) != 0)
+    mine = fail(MPI_ERR_READ_ONLY, call, " ", path_, ": it is open for reading only");
+  finish_requests(*this);
+  WEIR_PASS(meet(call, {{"size", concat(size)}}, mine, Together::kAllOrNone));
+  if (meeting_->rank() == 0) mine = named(call, path_, ((*data_).*change)(size));
+  known_size_ = 0;
+  return meet(call, {}, mine, Together::kAllOrNone);
+}
+
+Outcome File::set_size(Offset size) { return change_size("MPI_File_set_size", size, &client::File::truncate); }
+Outcome File::preallocate(Offset size) { return change_size("MPI_File_preallocate", size, &client::File::preallocate); }
+
+Outcome File::sync() {
+  constexpr const char* kCall = "MPI_File_sync";
+  Outcome mine;
+  if ((amode_ & MPI_MODE_RDONLY) == 0) mine = named(kCall, path_, data_->sync());
+  known_size_ = 0;
+  return meet(kCall, {}, mine, Together::kEach);
+}
+
+Outcome File::set_atomicity(bool is_atomic) {
+  finish_requests(*this);
+  WEIR_PASS(meet("MPI_File_set_atomicity", {{"flag", is_atomic ? "true" : "false"}}, Outcome::ok(), Together::kEach));
+  is_atomic_ = is_atomic;
+  return Outcome::ok();
+}
+
+Result<Offset> File::size_at_least(Offset wanted) {
+  if (const Offset known = known_size_; known >= wanted) return known;
+  WEIR_TRY(const Offset size, data_->size());
+  grown_to(size);
+  return size;
+}
+
+void File::grown_to(Offset end) {
+  Offset known = known_size_;
+  while (known < end && !known_size_.compare_exchange_weak(known, end)) {
+  }
+}
+
+}  // namespace weir::mpiio::internal

@@ -1,0 +1,348 @@
+#include <weir/mpiio/internal/trace.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <weir/base/descriptor.h>
+#include <weir/layout/match.h>
+#include <weir/layout/view_layout.h>
+#include <weir/log/log.h>
+#include <weir/mpiio/internal/view.h>
+
+namespace weir::mpiio::internal::trace {
+
+namespace {
+
+constexpr std::size_t kBlock = 1024;               // records that are kept before they are written
+constexpr std::int64_t kPatience = 1'000'000'000;  // ns; what a rank that is killed may lose
+constexpr std::int64_t kMostRecords = 200'000;     // of one rank, if WEIR_TRACE_LIMIT says nothing else; about 40 MB
+constexpr std::int64_t kMostViews = 1000;          // of one rank: a program may set one for each access
+constexpr std::size_t kLongestElement = 1 << 16;   // of a view, as text
+
+constexpr const char* kPhaseNames[kPhases] = {"meet", "lock", "pack", "move"};
+
+// A line: a word, then " key=value" with tabs between them.  Bytes that would be taken for something else are written as %XX.
+class Line {
+ public:
+  explicit Line(std::string_view word) : text_(word) {}
+
+  Line& add(std::string_view key, std::string_view value) {
+    text_ += concat('\t', key, '=');
+    for (const char character : value) {
+      const auto code = static_cast<unsigned char>(character);
+      if (code >= ' ' && code != '%' && code != 0x7f) {
+        text_ += character;
+        continue;
+      }
+      constexpr char kDigits[] = "0123456789abcdef";
+      text_ += '%';
+      text_ += kDigits[code >> 4];
+      text_ += kDigits[code & 15];
+    }
+    return *this;
+  }
+  Line& add(std::string_view key, std::int64_t value) {
+    text_ += concat('\t', key, '=', value);
+    return *this;
+  }
+  [[nodiscard]] std::string finish() { return std::move(text_ += '\n'); }
+
+ private:
+  std::string text_;
+};
+
+struct Record {
+  Access access;
+  std::int64_t file = 0;
+  std::int64_t view = 0;
+  client::AccessReport cost;
+};
+
+struct KnownView {
+  std::int64_t number = 0;
+  client::AccessReport seen;  // what has been attributed to accesses already
+};
+
+// Of accesses that are too many to be written one by one.
+struct Sum {
+  std::int64_t count = 0;
+  Record record;  // everything added up, the ends being the outermost
+};
+
+// The same in all locales.
+std::string text_of(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+std::int64_t record_limit() {
+  const char* const text = std::getenv("WEIR_TRACE_LIMIT");
+  const std::int64_t limit = text != nullptr ? std::strtoll(text, nullptr, 10) : 0;
+  return limit > 0 ? limit : kMostRecords;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// \threadsafety Safe from any thread.
+class Tracer {
+ public:
+  // Never destroyed: programs may close files while they end.
+  static Tracer& get() {
+    static auto* const tracer = [] {
+      auto* const made = new Tracer;
+      std::atexit([] { get().finish(); });
+      return made;
+    }();
+    return *tracer;
+  }
+
+  void opened(const void* file, const Opening& opening) {
+    const std::lock_guard lock(mutex_);
+    start(opening);
+    const std::int64_t number = next_file_++;
+    files_[file] = number;
+    Line line("open");
+    line.add("file", number).add("path", opening.path).add("layout", opening.layout).add("why", opening.why);
+    line.add("rank", opening.rank).add("ranks", opening.ranks).add("at", opening.start);
+    line.add("took", now() - opening.start);
+    opening.hints.for_each([&](const std::string& key, const std::string& value) {
+      if (key != "weir_layout") line.add(concat("hint.", key), value);  // the layout is told already
+    });
+    write(line.finish());
+  }
+
+  void stored(const void* file, const std::string& layout, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    write(Line("layout").add("file", files_[file]).add("layout", layout).add("why", why).finish());
+  }
+
+  void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t number = next_view_++;
+    views_[&view] = {number, {}};  // what it took to register it is its first access's
+    if (number > kMostViews) return;
+    if (number == kMostViews) write(Line("limit").add("what", "views").add("at", number).finish());
+    const layout::Element& element = view.element();
+    std::string text = layout::to_text(element);
+    if (text.size() > kLongestElement) text.clear();
+    Line line("view");
+    line.add("file", files_[file]).add("view", number).add("element", text).add("etype", view.etype_bytes);
+    line.add("size", element.size()).add("period", element.period()).add("disp", element.disp());
+    if (const auto match = layout::match(element, layout); match.is_ok()) {
+      line.add("degree", text_of(match->degree)).add("targets", match->targets);
+      line.add("breaks", match->breaks).add("matched", match->bytes);
+    }
+    write(line.finish());
+  }
+
+  void done(const Access& access) {
+    const std::lock_guard lock(mutex_);
+    Record record{access, files_[access.file], 0, {}};
+    const auto view = views_.find(access.view);
+    if (view != views_.end()) {
+      record.view = view->second.number;
+      record.cost = take_cost(view->second, access.view->bound.report());
+    }
+    if (written_ >= most_records_) {
+      add_to_sum(record);
+      return;
+    }
+    ++written_;
+    records_.push_back(record);
+    if (written_ == most_records_) {
+      flush();
+      write(Line("limit").add("what", "accesses").add("at", written_).finish());
+    } else if (records_.size() == kBlock || access.end > flushed_ + kPatience) {
+      flush();
+      flushed_ = access.end;
+    }
+  }
+
+  void closed(const void* file) {
+    const std::lock_guard lock(mutex_);
+    flush();
+    const std::int64_t number = files_[file];
+    write_sums(number);
+    write(Line("close").add("file", number).add("at", now()).finish());
+    files_.erase(file);
+  }
+
+  void finish() {
+    const std::lock_guard lock(mutex_);
+    if (::getpid() != process_) return;  // a child of the rank has nothing to add
+    flush();
+    write_sums(std::nullopt);
+    if (out_.is_open()) write(Line("end").add("at", now()).finish());
+  }
+
+ private:
+  // The file is made when there is something to say.
+  void start(const Opening& opening) {
+    if (is_started_) return;
+    is_started_ = true;
+    process_ = ::getpid();
+    int rank = opening.rank;
+    int ranks = opening.ranks;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const std::string name = concat(std::getenv("WEIR_TRACE"), '/', host_name(), '.', ::getpid(), ".trace");
+    out_ = Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
+    if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: cannot write {}: {}", name, std::strerror(errno));
+    write(Line("weir-trace")
+              .add("version", 1)
+              .add("host", host_name())
+              .add("pid", ::getpid())
+              .add("rank", rank)
+              .add("ranks", ranks)
+              .add("at", opening.start)
+              .finish());
+  }
+
+  // Costs are counted for each view; what came since the last look is this access's.  So sums are exact, whatever runs at the same time.
+  static client::AccessReport take_cost(KnownView& view, const client::AccessReport& all) {
+    client::AccessReport cost;
+    cost.messages = all.messages - view.seen.messages;
+    cost.index_bytes = all.index_bytes - view.seen.index_bytes;
+    cost.moved_bytes = all.moved_bytes - view.seen.moved_bytes;
+    cost.direct_bytes = all.direct_bytes - view.seen.direct_bytes;
+    cost.gathered_bytes = all.gathered_bytes - view.seen.gathered_bytes;
+    view.seen = all;
+    return cost;
+  }
+
+  void add_to_sum(const Record& record) {
+    Sum& sum = sums_[{record.file, record.access.call}];
+    if (sum.count++ == 0) {
+      sum.record = record;
+      sum.record.access.end = record.access.start;  // becomes the busy time
+    } else {
+      Access& all = sum.record.access;
+      all.bytes += record.access.bytes;
+      all.first = std::min(all.first, record.access.first);
+      all.last = std::max(all.last, record.access.last);
+      for (int i = 0; i < kPhases; ++i) all.phases[i] += record.access.phases[i];
+      sum.record.cost.messages += record.cost.messages;
+      sum.record.cost.index_bytes += record.cost.index_bytes;
+      sum.record.cost.moved_bytes += record.cost.moved_bytes;
+      sum.record.cost.direct_bytes += record.cost.direct_bytes;
+      sum.record.cost.gathered_bytes += record.cost.gathered_bytes;
+    }
+    sum.record.access.end += record.access.end - record.access.start;
+  }
+
+  static std::string line_of(const Record& record, std::int64_t count) {
+    const Access& access = record.access;
+    Line line("access");
+    line.add("file", record.file).add("view", record.view).add("call", access.call).add("write", access.is_write);
+    if (count > 1) line.add("count", count);
+    line.add("at", access.start).add("took", access.end - access.start).add("bytes", access.bytes);
+    line.add("first", access.first).add("last", access.last);
+    for (int i = 0; i < kPhases; ++i) {
+      if (access.phases[i] > 0) line.add(kPhaseNames[i], access.phases[i]);
+    }
+    line.add("messages", record.cost.messages).add("index", record.cost.index_bytes);
+    line.add("moved", record.cost.moved_bytes).add("direct", record.cost.direct_bytes);
+    line.add("gathered", record.cost.gathered_bytes);
+    return line.finish();
+  }
+
+  void flush() {
+    std::string text;
+    for (const Record& record : records_) text += line_of(record, 1);
+    records_.clear();
+    if (!text.empty()) write(text);
+  }
+
+  // Of one file, or of all.
+  void write_sums(std::optional<std::int64_t> file) {
+    for (auto at = sums_.begin(); at != sums_.end();) {
+      if (file && at->first.first != *file) {
+        ++at;
+        continue;
+      }
+      write(line_of(at->second.record, at->second.count));
+      at = sums_.erase(at);
+    }
+  }
+
+  // A trace that cannot be written ends; the program goes on.
+  void write(std::string_view text) {
+    while (out_.is_open() && !text.empty()) {
+      const ssize_t written = ::write(out_.get(), text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) {
+        WEIR_LOG_WARN("WEIR_TRACE: stopped: {}", std::strerror(errno));
+        out_ = Descriptor();
+        return;
+      }
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
+  std::mutex mutex_;
+  bool is_started_ = false;
+  pid_t process_ = -1;
+  Descriptor out_;
+  std::int64_t next_file_ = 0;
+  std::int64_t next_view_ = 0;
+  std::int64_t written_ = 0;
+  std::int64_t flushed_ = 0;  // when
+  const std::int64_t most_records_ = record_limit();
+  std::map<const void*, std::int64_t> files_;
+  std::map<const FileView*, KnownView> views_;  // an address that is used again is announced again
+  std::vector<Record> records_;
+  std::map<std::pair<std::int64_t, std::string>, Sum> sums_;
+};
+
+bool is_wanted() {
+  const char* const folder = std::getenv("WEIR_TRACE");
+  return folder != nullptr && *folder != '\0';
+}
+
+}  // namespace
+
+const bool is_on = is_wanted();
+
+std::int64_t now() {
+  if (!is_on) return 0;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::int64_t& time_met() {
+  thread_local std::int64_t sum = 0;
+  return sum;
+}
+
+void opened(const void* file, const Opening& opening) {
+  if (is_on) Tracer::get().opened(file, opening);
+}
+void stored(const void* file, const std::string& layout, const std::string& why) {
+  if (is_on) Tracer::get().stored(file, layout, why);
+}
+void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
+  if (is_on) Tracer::get().viewed(file, view, layout);
+}
+void done(const Access& access) {
+  if (is_on) Tracer::get().done(access);
+}
+void closed(const void* file) {
+  if (is_on) Tracer::get().closed(file);
+}
+
+}  // namespace weir::mpiio::internal::trace

@@ -1,0 +1,229 @@
+#include <weir/mpiio/internal/transfer.h>
+
+#include <algorithm>
+#include <climits>
+
+#include <weir/log/log.h>
+#include <weir/mpiio/internal/type_cache.h>
+
+namespace weir::mpiio::internal {
+
+namespace {
+
+Offset size_of(MPI_Datatype type) {
+  MPI_Count size = 0;
+  PMPI_Type_size_x(type, &size);
+  return size;
+}
+
+Offset extent_of(MPI_Datatype type) {
+  MPI_Count low = 0;
+  MPI_Count extent = 0;
+  PMPI_Type_get_extent_x(type, &low, &extent);
+  return extent;
+}
+
+// All items of the buffer, in the bytes of memory, one after the other.
+Outcome pack(const Buffer& buffer, std::vector<std::byte>& packed) {
+  int at = 0;
+  return from_mpi(PMPI_Pack(buffer.data, static_cast<int>(buffer.count), buffer.type, packed.data(),
+                            static_cast<int>(packed.size()), &at, MPI_COMM_SELF),
+                  "MPI_Pack");
+}
+Outcome unpack(const std::vector<std::byte>& packed, const Buffer& buffer) {
+  int at = 0;
+  return from_mpi(PMPI_Unpack(packed.data(), static_cast<int>(packed.size()), &at, buffer.data,
+                              static_cast<int>(buffer.count), buffer.type, MPI_COMM_SELF),
+                  "MPI_Unpack");
+}
+
+}  // namespace
+
+Outcome Transfer::create(File& file, std::shared_ptr<const FileView> view, bool is_write, const Buffer& buffer,
+                         Offset bytes, std::unique_ptr<Transfer>& transfer) {
+  transfer.reset(new Transfer(file, std::move(view), is_write, buffer, bytes));
+  return bytes == 0 ? Outcome::ok() : transfer->find_memory();
+}
+
+// Decides how bytes get from or to the program's buffer.
+Outcome Transfer::find_memory() {
+  auto* const data = static_cast<std::byte*>(buffer_.data);
+  if (view_->representation) {
+    item_bytes_ = bytes_ / buffer_.count;
+    memory_ = Staged(static_cast<std::size_t>(bytes_));
+    return Outcome::ok();
+  }
+  if (is_predefined(buffer_.type) && size_of(buffer_.type) == extent_of(buffer_.type)) {
+    memory_ = data;
+    return Outcome::ok();
+  }
+  WEIR_TRY(const std::shared_ptr<const MemoryMap> found, cached_memory_map(buffer_.count, buffer_.type));
+  const MemoryMap& map = *found;
+  if (!map.direct.is_ok()) {
+    WEIR_LOG_INFO("{}: memory is packed by MPI: {}", file_.path(), map.direct.message());
+    if (bytes_ > INT_MAX) {
+      return fail(MPI_ERR_COUNT, file_.path(), ": ", bytes_, " bytes cannot be packed at once, and ",
+                  map.direct.message());
+    }
+    memory_ = Staged(static_cast<std::size_t>(bytes_));
+  } else if (map.is_contiguous) {
+    memory_ = data + map.shift;
+  } else {
+    memory_ = InPieces{data + map.shift, map.element};
+  }
+  return Outcome::ok();
+}
+
+Offset Transfer::buffer_bytes() const {
+  if (!view_->representation) return bytes_;
+  return item_bytes_ == 0 ? 0 : bytes_ / item_bytes_ * size_of(buffer_.type);
+}
+
+void Transfer::fill(MPI_Status* status) const {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = MPI_UNDEFINED;
+  status->MPI_TAG = MPI_UNDEFINED;
+  PMPI_Status_set_cancelled(status, 0);
+  PMPI_Status_set_elements_x(status, MPI_BYTE, buffer_bytes());
+}
+
+// One past the last byte of the file that is touched.
+Offset Transfer::end_in_file(Offset from) const {
+  const auto last = view_->element().unmap(from + bytes_ - 1);
+  return last ? *last + 1 : kMaxBytes;
+}
+
+// Reads end with the file.
+Outcome Transfer::clip_to_file(Offset from) {
+  const Offset end = end_in_file(from);
+  WEIR_TRY(const Offset size, file_.size_at_least(end));
+  if (size >= end) return Outcome::ok();
+  bytes_ = std::clamp<Offset>(view_->element().count_below(size) - from, 0, bytes_);
+  return Outcome::ok();
+}
+
+void Transfer::trace(const char* call, std::int64_t start) {
+  if (!trace::is_on) return;
+  traced_.file = &file_;
+  traced_.view = view_.get();
+  traced_.call = call;
+  traced_.is_write = is_write_;
+  traced_.start = start;
+}
+
+void Transfer::trace_end() {
+  if (!trace::is_on) return;
+  traced_.end = trace::now();
+  traced_.bytes = bytes_;
+  traced_.first = view_->element().unmap(from_).value_or(0);
+  traced_.last = bytes_ > 0 ? end_in_file(from_) - 1 : traced_.first;
+  trace::done(traced_);
+}
+
+Outcome Transfer::encode() {
+  auto* const staged = std::get_if<Staged>(&memory_);
+  if (staged == nullptr) return Outcome::ok();
+  const trace::Stopwatch watch(traced_.phases[trace::kPack]);
+  if (!view_->representation) return pack(buffer_, *staged);
+  return view_->representation->encode(buffer_, item_bytes_, *staged);
+}
+
+// Of what was staged, only so much as was read goes to the program.
+Outcome Transfer::decode() {
+  auto* const staged = std::get_if<Staged>(&memory_);
+  if (staged == nullptr || bytes_ == 0) return Outcome::ok();
+  const trace::Stopwatch watch(traced_.phases[trace::kPack]);
+  if (view_->representation) {
+    return view_->representation->decode(*staged, item_bytes_, {buffer_.data, bytes_ / item_bytes_, buffer_.type});
+  }
+  if (bytes_ < static_cast<Offset>(staged->size())) {
+    // The last item may be there in part: what lies behind it in the program's buffer stays.
+    Staged whole(staged->size());
+    WEIR_PASS(pack(buffer_, whole));
+    std::copy_n(staged->begin(), bytes_, whole.begin());
+    return unpack(whole, buffer_);
+  }
+  return unpack(*staged, buffer_);
+}
+
+Outcome Transfer::move(Offset from) {
+  std::optional<client::FileLock> lock;
+  if (file_.is_atomic()) {
+    const trace::Stopwatch watch(traced_.phases[trace::kLock]);
+    const Offset first = view_->element().unmap(from).value_or(0);
+    WEIR_TRY(lock, file_.data().lock(first, end_in_file(from), is_write_));
+  }
+  if (!is_write_) WEIR_PASS(clip_to_file(from));
+  if (bytes_ == 0) return Outcome::ok();
+  const trace::Stopwatch watch(traced_.phases[trace::kMove]);
+  const auto bytes = static_cast<std::size_t>(bytes_);
+  const client::View& view = view_->bound;
+  Status status;
+  if (auto* const pieces = std::get_if<InPieces>(&memory_)) {
+    status = is_write_ ? view.write(from, bytes_, client::ConstMemory{pieces->data, pieces->layout})
+                       : view.read(from, bytes_, *pieces);
+  } else {
+    auto* const staged = std::get_if<Staged>(&memory_);
+    std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
+    status = is_write_ ? view.write(from, std::span<const std::byte>(memory, bytes))
+                       : view.read(from, std::span<std::byte>(memory, bytes));
+  }
+  if (status.is_ok() && lock) status = lock->release();
+  return status;
+}
+
+Outcome Transfer::run(Offset from) {
+  from_ = from;
+  if (trace::is_on) traced_.phases[trace::kMeet] = trace::time_met();
+  if (bytes_ > 0) {
+    if (is_write_) outcome_ = encode();
+    if (outcome_.is_ok()) outcome_ = move(from);
+    if (outcome_.is_ok() && !is_write_) outcome_ = decode();
+  }
+  if (!outcome_.is_ok()) bytes_ = 0;
+  if (outcome_.is_ok() && is_write_ && bytes_ > 0) file_.grown_to(end_in_file(from));
+  trace_end();
+  return outcome_;
+}
+
+void Transfer::start(Offset from) {
+  // Locks are held over one call, and the client starts transfers of memory in one piece only.
+  if (bytes_ == 0 || file_.is_atomic() || std::holds_alternative<InPieces>(memory_)) {
+    outcome_ = run(from);
+    return;
+  }
+  from_ = from;
+  if (trace::is_on) traced_.phases[trace::kMeet] = trace::time_met();
+  outcome_ = is_write_ ? encode() : clip_to_file(from);
+  if (!outcome_.is_ok() || bytes_ == 0) return;
+  auto* const staged = std::get_if<Staged>(&memory_);
+  std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
+  const auto bytes = static_cast<std::size_t>(bytes_);
+  traced_.phases[trace::kMove] -= trace::now();  // until it ends
+  pending_ = is_write_ ? view_->bound.start_write(from, std::span<const std::byte>(memory, bytes))
+                       : view_->bound.start_read(from, std::span<std::byte>(memory, bytes));
+}
+
+void Transfer::ended(Status status) {
+  pending_.reset();
+  traced_.phases[trace::kMove] += trace::now();
+  outcome_ = status;
+  if (outcome_.is_ok() && !is_write_) outcome_ = decode();
+  if (!outcome_.is_ok()) bytes_ = 0;
+  if (outcome_.is_ok() && is_write_) file_.grown_to(end_in_file(from_));
+  trace_end();
+}
+
+bool Transfer::test() {
+  if (!pending_) return true;
+  if (!pending_->test()) return false;
+  ended(pending_->wait());
+  return true;
+}
+
+Outcome Transfer::finish() {
+  if (pending_) ended(pending_->wait());
+  return outcome_;
+}
+
+}  // namespace weir::mpiio::internal
