@@ -5,6 +5,9 @@
 #include <map>
 #include <thread>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
 
@@ -174,7 +177,9 @@ class GoalBench {
           goals_.at_most("read of 64 B at random, direct", "us", reads(view, is_quick_ ? 20000 : 100000, false), 2);
         } else {
           goals_.at_most("read of 64 B at random, by message", "us", reads(view, is_quick_ ? 2000 : 10000, false), 30);
-          goals_.at_most("  after 2 ms of rest, servers asleep", "us", reads(view, is_quick_ ? 200 : 800, true), 30);
+          const int calls = is_quick_ ? 200 : 800;
+          goals_.at_most("  after 2 ms of rest, servers asleep", "us", reads(view, calls, true), 30);
+          goals_.at_most("  a byte to a sleeping thread and back by a socket, the same rest", "us", wakes(calls), 0);
         }
       }
       team_.barrier();
@@ -191,6 +196,30 @@ class GoalBench {
       expect(view.read(from, other_.span().first(64)));
       return now_seconds() - start;
     });
+  }
+
+  // What this machine needs to wake a sleeper.
+  static Ratio wakes(int calls) {
+    int sockets[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return {};
+    std::thread sleeper([socket = sockets[1]] {
+      for (char byte = 0; ::read(socket, &byte, 1) == 1;) {
+        if (::write(socket, &byte, 1) != 1) return;
+      }
+    });
+    const Ratio times = microseconds(calls, [socket = sockets[0]] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      char byte = 0;
+      const double start = now_seconds();
+      if (::write(socket, &byte, 1) != 1) return 0.0;
+      while (::recv(socket, &byte, 1, MSG_DONTWAIT) != 1) {
+      }
+      return now_seconds() - start;
+    });
+    ::shutdown(sockets[0], SHUT_RDWR);
+    sleeper.join();
+    for (const int socket : sockets) ::close(socket);
+    return times;
   }
 
   template <typename Measure>

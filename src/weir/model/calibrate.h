@@ -23,7 +23,7 @@ Regime fit_regime(std::span<const Sample> samples, double working_set, Offset li
 struct CalibrateOptions {
   bool quick = false;  ///< A few seconds and fewer points, for a first impression and for tests.
   /// Points are measured in rounds until this time is over; the median counts.  Hard, but for one measurement.
-  double limit_seconds = 45;
+  double limit_seconds = 40;
   std::function<void(const std::string&)> progress;  ///< Told in a line what is measured now.
 };
 

@@ -27,7 +27,7 @@ struct CalibrateOptions {
   std::string output;
   std::string mpi;
   std::string mpi_probe;
-  double limit_seconds = 45;
+  double limit_seconds = 40;
   bool quick = false;
   bool json = false;
 };
