@@ -32,11 +32,5 @@ TEST(RelabelTest, NeverWorseThanNotRelabelling) {
   EXPECT_THAT(relabel(flows, 2, 2), ElementsAre(0, 1));
 }
 
-TEST(ListRanksTest, Shortens) {
-  EXPECT_EQ(list_ranks({}), "");
-  EXPECT_EQ(list_ranks({3}), "3");
-  EXPECT_EQ(list_ranks({0, 1, 2, 5, 7, 8}), "0-2,5,7,8");
-}
-
 }  // namespace
 }  // namespace weir::redist::internal

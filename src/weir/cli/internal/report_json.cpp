@@ -1,3 +1,4 @@
+#include <weir/base/ranks.h>
 #include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/report_page.h>
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/ranks.h>
 #include <weir/base/text.h>
 #include <weir/base/xml.h>
 #include <weir/cli/internal/command.h>

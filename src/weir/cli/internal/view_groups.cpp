@@ -60,21 +60,6 @@ bool is_whole(const layout::Element& element) {
   return element.size() == element.period() && element.is_contiguous(0, element.size()) && element.disp() == 0;
 }
 
-std::string list_ranks(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::string out;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (i > 0) out += ',';
-    append(out, ranks[i]);
-    if (last > i) out += concat(last == i + 1 ? ',' : '-', ranks[last]);
-    i = last + 1;
-  }
-  return out;
-}
-
 std::vector<ViewGroup> group_views(const std::vector<RankView>& views) {
   struct Open {
     ViewGroup group;

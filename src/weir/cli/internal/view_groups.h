@@ -30,9 +30,6 @@ struct ViewGroup {
 
 std::vector<ViewGroup> group_views(const std::vector<RankView>& views);
 
-/// "0-3,7"
-std::string list_ranks(std::vector<int> ranks);
-
 /// All bytes from the displacement on.
 bool is_whole(const layout::Element& element);
 

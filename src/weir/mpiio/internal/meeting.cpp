@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <map>
 #include <numeric>
 #include <thread>
 
+#include <weir/base/ranks.h>
 #include <weir/mpiio/internal/real.h>
 #include <weir/mpiio/internal/running.h>
 
@@ -32,33 +32,6 @@ std::uint64_t hash(const std::vector<Term>& terms) {
   std::uint64_t state = kHashStart;
   for (const Term& term : terms) state = hash(state, term.value);
   return state;
-}
-
-std::string list_ranks(const std::vector<int>& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (i > 0) out += ',';
-    out += last == i ? concat(ranks[i]) : concat(ranks[i], last == i + 1 ? ',' : '-', ranks[last]);
-    i = last + 1;
-  }
-  return out;
-}
-
-// "rank 3: x; ranks 0-2: y", fewest first: the odd one out is the one to look at.  Empty if all values are equal.
-std::string describe_difference(const std::vector<std::string>& values) {
-  std::map<std::string, std::vector<int>> by_value;
-  for (std::size_t i = 0; i < values.size(); ++i) by_value[values[i]].push_back(static_cast<int>(i));
-  if (by_value.size() == 1) return {};
-  std::vector<std::pair<std::string, std::vector<int>>> groups(by_value.begin(), by_value.end());
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& x, const auto& y) { return x.second.size() < y.second.size(); });
-  std::string out;
-  for (const auto& [value, ranks] : groups) {
-    out += concat(out.empty() ? "" : "; ", list_ranks(ranks), ": ", value.substr(0, kMaxShown));
-  }
-  return out;
 }
 
 }  // namespace
@@ -161,7 +134,8 @@ std::string Meeting::missing() const {
   for (int other = 0; other < size_; ++other) {
     if (other != rank_ && heard_[static_cast<std::size_t>(other)] < calls_) ranks.push_back(other);
   }
-  return ranks.empty() || comm_ == MPI_COMM_NULL ? "some rank" : list_ranks(ranks);
+  if (ranks.empty() || comm_ == MPI_COMM_NULL) return "some rank";
+  return concat(ranks.size() == 1 ? "rank " : "ranks ", list_ranks(ranks));
 }
 
 Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, const Outcome& mine, Together together,
@@ -199,12 +173,12 @@ Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, c
 
 Outcome Meeting::explain_difference(const std::string& call, const std::vector<Term>& terms) {
   WEIR_TRY(const std::vector<std::string> calls, gather(call, concat(call, " (call ", calls_, " on this file)")));
-  const std::string other_calls = describe_difference(calls);
+  const std::string other_calls = describe_difference(calls, kMaxShown);
   if (!other_calls.empty()) return fail(MPI_ERR_NOT_SAME, "ranks make different collective calls: ", other_calls);
   std::string differences;
   for (const Term& term : terms) {
     WEIR_TRY(const std::vector<std::string> values, gather(call, term.value));
-    const std::string difference = describe_difference(values);
+    const std::string difference = describe_difference(values, kMaxShown);
     if (!difference.empty()) differences += concat(' ', term.name, ": ", difference, '.');
   }
   return fail(MPI_ERR_NOT_SAME, call, ": ranks pass different arguments:", differences, " All must pass the same");

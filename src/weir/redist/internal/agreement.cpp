@@ -1,9 +1,8 @@
 #include <weir/redist/internal/agreement.h>
 
-#include <algorithm>
-#include <map>
 #include <numeric>
 
+#include <weir/base/ranks.h>
 #include <weir/base/text.h>
 
 namespace weir::redist::internal {
@@ -51,41 +50,12 @@ Result<std::vector<std::string>> gather(const Comm& comm, const std::string& min
   return texts;
 }
 
-// "rank 3 passes x; ranks 0-2,4 pass y", fewest first: the odd one out is the one to look at.  Empty if all values are equal.
-std::string describe_difference(const std::vector<std::string>& values) {
-  std::map<std::string, std::vector<int>> by_value;
-  for (std::size_t i = 0; i < values.size(); ++i) by_value[values[i]].push_back(static_cast<int>(i));
-  if (by_value.size() == 1) return {};
-  std::vector<std::pair<std::string, std::vector<int>>> groups(by_value.begin(), by_value.end());
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& x, const auto& y) { return x.second.size() < y.second.size(); });
-  std::string out;
-  for (const auto& [value, ranks] : groups) {
-    if (!out.empty()) out += "; ";
-    out += concat(ranks.size() == 1 ? "rank " : "ranks ", list_ranks(ranks), ranks.size() == 1 ? " passes " : " pass ",
-                  value);
-  }
-  return out;
-}
-
 // What of a value is told to the others: all of it may be megabytes on each of thousands of ranks.
 std::string abstract_of(const Field& field) {
   return field.value.size() <= kMaxShown ? field.value : concat(shown(field.value), ", hash ", hash({field}));
 }
 
 }  // namespace
-
-std::string list_ranks(const std::vector<int>& ranks) {
-  std::string out;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (!out.empty()) out += ',';
-    out += last == i ? concat(ranks[i]) : concat(ranks[i], last == i + 1 ? ',' : '-', ranks[last]);
-    i = last + 1;
-  }
-  return out;
-}
 
 Status compare_arguments(const Comm& comm, const std::vector<Field>& fields) {
   MPI_Request request = MPI_REQUEST_NULL;

@@ -30,7 +30,4 @@ Status agree_on_count(const Comm& comm, std::int64_t count, const Status& mine);
 /// The least of all ranks' values.
 Result<std::int64_t> least(const Comm& comm, std::int64_t value);
 
-/// "0-2,5"
-std::string list_ranks(const std::vector<int>& ranks);
-
 }  // namespace weir::redist::internal

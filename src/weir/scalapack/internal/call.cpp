@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
-#include <weir/redist/internal/agreement.h>
+#include <weir/base/ranks.h>
 
 namespace weir::scalapack::internal {
 
 namespace {
-
-using redist::internal::list_ranks;
 
 struct SideField {
   const char* name;
