@@ -76,8 +76,8 @@ MpiChoice choose_by_launcher(const std::vector<std::string>& command) {
 }
 
 std::vector<fs::path> library_folders() {
+  if (const std::string given = environment("WEIR_LIBRARY_DIR"); !given.empty()) return {given};
   std::vector<fs::path> folders;
-  if (const std::string given = environment("WEIR_LIBRARY_DIR"); !given.empty()) folders.emplace_back(given);
   std::error_code error;
   const fs::path root = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
   // Where the build puts them, and where they are installed.
