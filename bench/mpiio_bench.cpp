@@ -796,7 +796,7 @@ class Row {
   std::vector<Contender> contenders_;
 };
 
-void measure_pattern(const Pattern& pattern, const Settings& settings) {
+void measure_calls(const Pattern& pattern, const Settings& settings) {
   if (pattern.name.find(settings.cases) == std::string::npos) return;
   std::vector<Place> places = {{"weir", "weir:/mpiio_bench"}, {"tmpfs", settings.tmpfs + "/weir_mpiio_bench"}};
   if (!settings.disk.empty()) places.push_back({"disk", settings.disk + "/weir_mpiio_bench"});
@@ -828,6 +828,12 @@ void measure_pattern(const Pattern& pattern, const Settings& settings) {
       MPI_File_delete((place.path + std::to_string(i)).c_str(), MPI_INFO_NULL);
   }
   ::unlink(manual.c_str());
+}
+
+void measure_pattern(Pattern pattern, const Settings& settings) {
+  measure_calls(pattern, settings);
+  if (pattern.filetype != MPI_BYTE) MPI_Type_free(&pattern.filetype);
+  if (pattern.memory_type != pattern.etype) MPI_Type_free(&pattern.memory_type);
 }
 
 // 76 decompositions of an array of 10^9 elements: views must cost next to nothing.
