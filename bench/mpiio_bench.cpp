@@ -45,9 +45,9 @@ struct Settings {
   bool json = false;
 };
 
-int rank_of(MPI_Comm communicator = MPI_COMM_WORLD) {
+int world_rank() {
   int rank = 0;
-  MPI_Comm_rank(communicator, &rank);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return rank;
 }
 
@@ -59,7 +59,7 @@ int world_size() {
 
 // A benchmark that cannot do what it claims to measure must not print numbers.
 [[noreturn]] void give_up(const std::string& what) {
-  std::fprintf(stderr, "mpiio_bench: rank %d: %s\n", rank_of(), what.c_str());
+  std::fprintf(stderr, "mpiio_bench: rank %d: %s\n", world_rank(), what.c_str());
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
 }
@@ -156,7 +156,7 @@ MPI_Datatype subarray(const std::vector<int>& shape, const std::vector<int>& par
 MPI_Datatype darray(const std::vector<int>& shape, const std::vector<int>& kind, const std::vector<int>& block,
                     const std::vector<int>& grid, MPI_Datatype element) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  MPI_Type_create_darray(world_size(), rank_of(), static_cast<int>(shape.size()), shape.data(), kind.data(),
+  MPI_Type_create_darray(world_size(), world_rank(), static_cast<int>(shape.size()), shape.data(), kind.data(),
                          block.data(), grid.data(), MPI_ORDER_C, element, &type);
   return committed(type);
 }
@@ -170,7 +170,7 @@ Pattern dense(std::string name, Offset file_bytes, MPI_Datatype etype, MPI_Datat
   pattern.etype = etype;
   pattern.filetype = filetype;
   pattern.memory_type = etype;
-  pattern.mine = pieces(rank_of());
+  pattern.mine = pieces(world_rank());
   pattern.pieces = std::move(pieces);
   int element = 0;
   MPI_Type_size(etype, &element);
@@ -227,7 +227,7 @@ Pattern columns_of_blocks(const Settings& settings) {
   const int edge = edge_of(settings);
   const int width = edge / world_size();
   return dense("(*,BLOCK)", Offset{8} * edge * edge, MPI_DOUBLE,
-               subarray({edge, edge}, {edge, width}, {0, width * rank_of()}, MPI_DOUBLE), [=](int rank) {
+               subarray({edge, edge}, {edge, width}, {0, width * world_rank()}, MPI_DOUBLE), [=](int rank) {
                  return nest(Offset{8} * width * rank, {{edge, Offset{8} * edge}}, Offset{8} * width);
                });
 }
@@ -248,7 +248,7 @@ Pattern cyclic(const Settings& settings, int k) {
       });
 }
 
-// Blocks of an n-D array dealt over the first `cut` dimensions as evenly as the number of ranks allows.
+// Blocks of an n-D array dealt over the first three dimensions as evenly as the number of ranks allows.
 Pattern subcubes(const char* name, std::vector<int> shape, MPI_Datatype element, Offset element_bytes) {
   std::vector<int> grid(shape.size(), 1);
   int left = world_size();
@@ -272,7 +272,7 @@ Pattern subcubes(const char* name, std::vector<int> shape, MPI_Datatype element,
   Offset total = element_bytes;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     part[i] = shape[i] / grid[i];
-    start[i] = at(rank_of())[i] * part[i];
+    start[i] = at(world_rank())[i] * part[i];
     total *= shape[i];
   }
   return dense(name, total, element, subarray(shape, part, start, element), [=](int rank) {
@@ -311,7 +311,7 @@ Pattern scattered() {
     return list;
   };
   std::vector<MPI_Aint> places;
-  for (const Piece& piece : pieces(rank_of())) places.push_back(static_cast<MPI_Aint>(piece.file));
+  for (const Piece& piece : pieces(world_rank())) places.push_back(static_cast<MPI_Aint>(piece.file));
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Type_create_hindexed_block(kPieces, 1, places.data(), MPI_INT, &type);
   return dense("175,000 x 4 B", Offset{kPieces} * ranks * 8, MPI_INT, committed(type), pieces);
@@ -328,8 +328,8 @@ Pattern overlapping_tiles(const Settings& settings) {
     const int to = std::min(edge, edge / parts * (index + 1) + kOverlap);
     return std::pair<int, int>(from, to);
   };
-  const auto rows_here = range(rank_of() / columns, rows);
-  const auto columns_here = range(rank_of() % columns, columns);
+  const auto rows_here = range(world_rank() / columns, rows);
+  const auto columns_here = range(world_rank() % columns, columns);
   Pattern pattern =
       dense("tiles, overlap", Offset{8} * edge * edge, MPI_DOUBLE,
             subarray({edge, edge}, {rows_here.second - rows_here.first, columns_here.second - columns_here.first},
@@ -360,7 +360,7 @@ Pattern memory_gaps(const Settings& settings) {
   MPI_Type_commit(&pattern.memory_type);
   pattern.memory_count = static_cast<int>(items);
   pattern.memory_span = items * 64;
-  pattern.disp = rank_of() * bytes;
+  pattern.disp = world_rank() * bytes;
   return pattern;
 }
 
@@ -374,7 +374,7 @@ Pattern checkpoint(const Settings& settings) {
                   &part);
   MPI_Datatype placed = MPI_DATATYPE_NULL;
   const int one = 1;
-  const MPI_Aint place = static_cast<MPI_Aint>(rank_of() * kPart);
+  const MPI_Aint place = static_cast<MPI_Aint>(world_rank() * kPart);
   MPI_Type_create_hindexed(1, &one, &place, part, &placed);
   MPI_Type_free(&part);
   return dense("checkpoint N to 1", variables * kPart * ranks, MPI_BYTE, committed(placed), [=](int rank) {
@@ -443,7 +443,7 @@ MPI_Info info_of(const HintSet& set) {
 class MpiFile {
  public:
   MpiFile(const std::string& path, const HintSet& set, bool fresh) : path_(path) {
-    if (fresh && rank_of() == 0) MPI_File_delete(path.c_str(), MPI_INFO_NULL);  // it need not exist
+    if (fresh && world_rank() == 0) MPI_File_delete(path.c_str(), MPI_INFO_NULL);  // it need not exist
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Info info = info_of(set);
     require_mpi(MPI_File_open(MPI_COMM_WORLD, path.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file_),
@@ -491,7 +491,7 @@ class Manual {
   Manual(const Pattern& pattern, std::string path) : path_(std::move(path)) {
     const int ranks = world_size();
     const Offset share = (pattern.file_bytes + ranks - 1) / ranks;
-    first_ = std::min(pattern.file_bytes, share * rank_of());
+    first_ = std::min(pattern.file_bytes, share * world_rank());
     domain_.resize(static_cast<std::size_t>(std::min(pattern.file_bytes, first_ + share) - first_));
     const auto cut = [share](const Piece& piece, auto&& use) {
       for (Offset done = 0; done < piece.length;) {
@@ -509,7 +509,7 @@ class Manual {
     for (int rank = 0; rank < ranks; ++rank) {
       for (const Piece& piece : pattern.pieces(rank)) {
         cut(piece, [this, rank](int owner, const Piece& part) {
-          if (owner == rank_of()) theirs_[static_cast<std::size_t>(rank)].push_back(part);
+          if (owner == world_rank()) theirs_[static_cast<std::size_t>(rank)].push_back(part);
         });
       }
     }
@@ -528,35 +528,17 @@ class Manual {
   void run(Job& job) {
     if (job.operation == Operation::kRead) {
       move(false);
-      pack(theirs_, domain_.data(), first_, in_);
+      pack(theirs_, &Piece::file, domain_.data() - first_, in_);
       MPI_Alltoallv(in_.data(), their_counts_.data(), their_places_.data(), MPI_BYTE, out_.data(), mine_counts_.data(),
                     mine_places_.data(), MPI_BYTE, MPI_COMM_WORLD);
-      std::size_t from = 0;
-      for (const auto& list : mine_) {
-        for (const Piece& piece : list) {
-          std::memcpy(job.memory.data() + piece.memory, out_.data() + from, static_cast<std::size_t>(piece.length));
-          from += static_cast<std::size_t>(piece.length);
-        }
-      }
+      unpack(mine_, &Piece::memory, out_, job.memory.data());
       return;
     }
-    std::size_t to = 0;
-    for (const auto& list : mine_) {
-      for (const Piece& piece : list) {
-        std::memcpy(out_.data() + to, job.memory.data() + piece.memory, static_cast<std::size_t>(piece.length));
-        to += static_cast<std::size_t>(piece.length);
-      }
-    }
+    pack(mine_, &Piece::memory, job.memory.data(), out_);
     MPI_Alltoallv(out_.data(), mine_counts_.data(), mine_places_.data(), MPI_BYTE, in_.data(), their_counts_.data(),
                   their_places_.data(), MPI_BYTE, MPI_COMM_WORLD);
     if (!covers_all_) move(false);  // bytes between the pieces stay as they are
-    std::size_t from = 0;
-    for (const auto& list : theirs_) {
-      for (const Piece& piece : list) {
-        std::memcpy(domain_.data() + (piece.file - first_), in_.data() + from, static_cast<std::size_t>(piece.length));
-        from += static_cast<std::size_t>(piece.length);
-      }
-    }
+    unpack(theirs_, &Piece::file, in_, domain_.data() - first_);
     move(true);
   }
 
@@ -576,12 +558,22 @@ class Manual {
     buffer.resize(static_cast<std::size_t>(at));
   }
 
-  static void pack(const Lists& lists, const std::byte* data, Offset first, std::vector<std::byte>& buffer) {
-    std::size_t to = 0;
+  // `data` is where the offset 0 of the pieces would be.
+  static void pack(const Lists& lists, Offset Piece::*at, const std::byte* data, std::vector<std::byte>& buffer) {
+    std::byte* to = buffer.data();
     for (const auto& list : lists) {
       for (const Piece& piece : list) {
-        std::memcpy(buffer.data() + to, data + (piece.file - first), static_cast<std::size_t>(piece.length));
-        to += static_cast<std::size_t>(piece.length);
+        std::memcpy(to, data + piece.*at, static_cast<std::size_t>(piece.length));
+        to += piece.length;
+      }
+    }
+  }
+  static void unpack(const Lists& lists, Offset Piece::*at, const std::vector<std::byte>& buffer, std::byte* data) {
+    const std::byte* from = buffer.data();
+    for (const auto& list : lists) {
+      for (const Piece& piece : list) {
+        std::memcpy(data + piece.*at, from, static_cast<std::size_t>(piece.length));
+        from += piece.length;
       }
     }
   }
@@ -741,7 +733,7 @@ class Row {
     contenders_.push_back({"manual",
                            "",
                            [manual, fresh] {
-                             if (fresh && rank_of() == 0) manual->empty();
+                             if (fresh && world_rank() == 0) manual->empty();
                            },
                            [this, manual] { manual->run(job_); },
                            {}});
@@ -764,7 +756,7 @@ class Row {
 
   // Of several hint sets of one place, the default and the fastest.
   void print() {
-    if (rank_of() != 0) return;
+    if (world_rank() != 0) return;
     const std::vector<double> ours = contenders_.front().seconds;
     std::map<std::string, const Contender*> best;
     for (const Contender& contender : contenders_) {
@@ -822,7 +814,7 @@ void measure_calls(const Pattern& pattern, const Settings& settings) {
     }
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank_of() != 0) return;
+  if (world_rank() != 0) return;
   for (const Place& place : places) {
     for (std::size_t i = 0; i < hint_sets().size(); ++i)
       MPI_File_delete((place.path + std::to_string(i)).c_str(), MPI_INFO_NULL);
@@ -847,13 +839,13 @@ void measure_views(const Settings& settings) {
     pattern.etype = MPI_FLOAT;
     const int width = 1 + i * 13;
     pattern.filetype =
-        subarray({1000, 1000, 1000}, {1000 - i, width, 500 + i}, {i, 1000 - width - rank_of(), 2 * i}, MPI_FLOAT);
+        subarray({1000, 1000, 1000}, {1000 - i, width, 500 + i}, {i, 1000 - width - world_rank(), 2 * i}, MPI_FLOAT);
     patterns.push_back(pattern);
   }
   const double seconds = seconds_of([&] {
     for (const Pattern& pattern : patterns) file.set_view(pattern);
   });
-  if (rank_of() == 0) {
+  if (world_rank() == 0) {
     if (settings.json) {
       std::printf("{\"mpi\": \"%s\", \"ranks\": %d, \"case\": \"set_view\", \"views\": %d, \"milliseconds\": %.3f}\n",
                   WEIR_MPI_NAME, world_size(), kViews, seconds * 1e3);
@@ -866,7 +858,7 @@ void measure_views(const Settings& settings) {
 }
 
 void run(const Settings& settings) {
-  if (rank_of() == 0 && !settings.json) {
+  if (world_rank() == 0 && !settings.json) {
     std::printf("%s, %d ranks, %.1f MiB per rank, %d repeats\n", WEIR_MPI_NAME, world_size(),
                 static_cast<double>(settings.bytes_per_rank) / 1048576.0, settings.repeats);
     std::printf("%-24s %-11s %-8s %-12s %9s %9s %8s  %s\n", "case", "way", "call", "contender", "ms", "MB/s", "ratio",

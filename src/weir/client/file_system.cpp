@@ -1,12 +1,12 @@
 #include <weir/client/file_system.h>
 
 #include <algorithm>
-#include <random>
 
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
+#include <weir/storage/store.h>
 
 namespace weir::client {
 
@@ -245,9 +245,8 @@ Result<FileLock> File::lock(Offset from, Offset to, bool exclusive) const {
   if (from < 0 || from >= to || to > kMaxBytes) {
     return out_of_range(concat("lock of ", path(), ": bytes ", from, " to ", to));
   }
-  std::random_device random;
-  auto state = std::make_unique<FileLock::State>(FileLock::State{open_->shared_session(), open_->incarnation()->file(),
-                                                                 from, to, (std::uint64_t{random()} << 32) | random()});
+  auto state = std::make_unique<FileLock::State>(
+      FileLock::State{open_->shared_session(), open_->incarnation()->file(), from, to, storage::random_id()});
   wire::LockT lock;
   lock.file = state->file;
   lock.range = std::make_unique<wire::Range>(from, to);

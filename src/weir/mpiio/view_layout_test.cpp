@@ -1,6 +1,6 @@
 // Layouts made of views: every byte is with the lowest rank that sees it, or in a stripe.
 
-#include <weir/mpiio/internal/view_layout.h>
+#include <weir/layout/view_layout.h>
 
 #include <random>
 
@@ -11,6 +11,10 @@
 namespace weir::mpiio::internal {
 namespace {
 
+using layout::from_text;
+using layout::GapStripes;
+using layout::layout_of_views;
+using layout::to_text;
 using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::StatusIs;

@@ -3,7 +3,6 @@
 // Benchmarks are programs of their own, since those against an MPI library are tied to it: this command finds the one asked for
 // beside the `weir` program (or in ../libexec/weir), starts it, under the MPI's launcher where it needs one, and becomes it.
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
@@ -11,6 +10,7 @@
 
 #include <weir/cli/internal/bench_command.h>
 #include <weir/cli/internal/command.h>
+#include <weir/cli/internal/exec.h>
 
 namespace weir::cli::internal {
 namespace {
@@ -76,13 +76,10 @@ Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& 
         concat("the program ", name, " is not beside `weir`: configure with -DWEIR_BUILD_BENCHMARKS=ON and build ",
                name, bench.launch != Launch::kAlone ? " (needs the MPI's development package)" : ""));
   }
-  std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
   console.out.flush();
-  ::execvp(arguments.front(), arguments.data());
-  return Status(ErrorCode::kIoError, concat("cannot start ", words.front(), ": ", std::strerror(errno)));
+  const int code = exec_words(words);
+  return Status(ErrorCode::kIoError, concat("cannot start ", words.front(), ": ", std::strerror(code)));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/job_mpi.h>
 
 namespace weir::cli::internal {
@@ -50,10 +51,7 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
   ::dup2(up.write.get(), STDOUT_FILENO);
   const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   if (log >= 0) ::dup2(log, STDERR_FILENO);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execvp(arguments.front(), arguments.data());
+  exec_words(std::move(words));
   ::_exit(127);
 }
 

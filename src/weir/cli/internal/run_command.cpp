@@ -14,6 +14,7 @@
 
 #include <unistd.h>
 
+#include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/job_child.h>
 #include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/job_mpi.h>
@@ -137,13 +138,8 @@ Result<int> copy_in_child(const std::function<Result<int>()>& copy, Console& con
 
 [[nodiscard]] int become(const Launch& launch, Console& console) {
   for (const Setting& one : launch.environment) ::setenv(one.name.c_str(), one.value.c_str(), 1);
-  std::vector<std::string> words = launch.words;
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execvp(arguments.front(), arguments.data());
-  const int code = errno;
-  console.err << "weir run: cannot start " << words.front() << ": " << std::strerror(code) << std::endl;
+  const int code = exec_words(launch.words);
+  console.err << "weir run: cannot start " << launch.words.front() << ": " << std::strerror(code) << std::endl;
   return code == ENOENT ? kExitNoCommand : kExitCannotStart;
 }
 

@@ -1,10 +1,10 @@
 // The layout of a file that is to be stored as its ranks see it.
 
 #include <weir/layout/language.h>
+#include <weir/layout/view_layout.h>
 #include <weir/log/log.h>
 #include <weir/mpiio/internal/file.h>
 #include <weir/mpiio/internal/trace.h>
-#include <weir/mpiio/internal/view_layout.h>
 
 namespace weir::mpiio::internal {
 
@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t kLongestText = std::size_t{1} << 20;  // of a view, for other ranks
 
-Result<layout::Partition> layout_of_texts(const std::vector<std::string>& texts, const GapStripes& gaps) {
+Result<layout::Partition> layout_of_texts(const std::vector<std::string>& texts, const layout::GapStripes& gaps) {
   std::vector<layout::Element> views;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].empty()) return too_complex(concat("the view of rank ", rank, " has too many parts"));
-    WEIR_TRY(layout::Element view, from_text(texts[rank]));
+    WEIR_TRY(layout::Element view, layout::from_text(texts[rank]));
     views.push_back(std::move(view));
   }
-  return layout_of_views(views, gaps);
+  return layout::layout_of_views(views, gaps);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ Result<layout::Partition> layout_of_texts(const std::vector<std::string>& texts,
 Outcome File::store_as_viewed(const layout::Element& mine) {
   constexpr const char* kCall = "MPI_File_set_view";
   is_as_viewed_ = false;
-  std::string text = to_text(mine);
+  std::string text = layout::to_text(mine);
   if (text.size() > kLongestText) text.clear();
   WEIR_TRY(const std::vector<std::string> texts, meeting_->gather(concat(kCall, " ", path_), text));
   if (meeting_->rank() == 0) {
