@@ -205,7 +205,17 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-TEST(NetKillTest, CallsEndWhenTheServerIsKilled) {
+/// Through rings, and through UCX.  The environment tells the other process too.
+class NetKillTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { ::setenv("WEIR_TRANSPORT", GetParam(), 1); }
+  void TearDown() override { ::unsetenv("WEIR_TRANSPORT"); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, NetKillTest, ::testing::Values("auto", "ucx"),
+                         [](const auto& parameter) { return parameter.param; });
+
+TEST_P(NetKillTest, CallsEndWhenTheServerIsKilled) {
   for (int round = 0; round < 5; ++round) {
     SCOPED_TRACE(round);
     OtherProcess server("server", {"tcp:127.0.0.1:0"});
@@ -226,7 +236,7 @@ TEST(NetKillTest, CallsEndWhenTheServerIsKilled) {
   }
 }
 
-TEST(NetKillTest, AnotherServerTakesThePlaceOfTheKilledOne) {
+TEST_P(NetKillTest, AnotherServerTakesThePlaceOfTheKilledOne) {
   Address address{"tcp:127.0.0.1:0"};
   std::unique_ptr<Caller> caller;
   for (int round = 0; round < 3; ++round) {
@@ -244,7 +254,7 @@ TEST(NetKillTest, AnotherServerTakesThePlaceOfTheKilledOne) {
   }
 }
 
-TEST(NetKillTest, ServersNoticeKilledClients) {
+TEST_P(NetKillTest, ServersNoticeKilledClients) {
   EchoHandler handler;
   auto listener = listen({"tcp:127.0.0.1:0"}, test_key(), handler);
   ASSERT_THAT(listener, IsOk());

@@ -34,12 +34,10 @@ void Request::reply(Bytes head, std::span<const std::byte> body, std::function<v
   impl_->reply(std::move(head), body, std::move(sent));
 }
 
-Result<std::unique_ptr<Caller>> make_ucx_caller() { return internal::make_ucx_caller(kProtocolVersion); }
-std::unique_ptr<Caller> make_local_caller() { return internal::make_local_caller(kProtocolVersion); }
-
 Result<std::unique_ptr<Caller>> make_caller(const Address& address) {
-  if (is_local(address)) return make_local_caller();
-  if (address.text.starts_with("tcp:")) return make_ucx_caller();
+  if (is_local(address)) return internal::make_local_caller(kProtocolVersion);
+  if (address.text.starts_with("tcp:"))
+    return internal::make_process_caller(kProtocolVersion, internal::rings_by_environment());
   return unknown(address);
 }
 
@@ -47,7 +45,7 @@ Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key,
   if (key.bytes.size() != 32)
     return invalid_argument(concat("listen on ", address.text, ": the key does not have 32 bytes"));
   if (is_local(address)) return internal::listen_local(address, key, handler);
-  if (address.text.starts_with("tcp:")) return internal::listen_ucx(address, key, handler);
+  if (address.text.starts_with("tcp:")) return internal::listen_process(address, key, handler);
   return unknown(address);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Transports behind one interface: UCX active messages between processes, and a channel inside one process.
+// Transports behind one interface: UCX active messages between hosts, rings in shared memory between processes of one host, and a channel
+// inside one process.
 //
 // A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by whoever reads it) and a body (bytes of files, as
 // they are, any number).  Bodies are received straight into the memory that the receiver names once it has seen the head.
@@ -34,7 +35,7 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 30;
 
-/// "tcp:127.0.0.1:7001" (UCX, which uses shared memory where both ends are on one host), or "local:NAME" inside this process.
+/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=ucx; otherwise UCX), or "local:NAME" inside this process.
 struct Address {
   std::string text;
   friend auto operator<=>(const Address&, const Address&) = default;
@@ -102,9 +103,6 @@ class Caller {
   /// Sleeps until progress() would find something, or the deadline, whichever is first.  May return early.
   virtual void wait(Deadline deadline) = 0;
 };
-
-Result<std::unique_ptr<Caller>> make_ucx_caller();
-std::unique_ptr<Caller> make_local_caller();
 
 /// The one that `address` needs.
 Result<std::unique_ptr<Caller>> make_caller(const Address& address);

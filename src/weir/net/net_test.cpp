@@ -148,13 +148,17 @@ class TestServer {
 
 Deadline in(Clock::duration time) { return Clock::now() + time; }
 
+/// A caller of the transport that is being tested: "local", "rings", "ucx".
+std::unique_ptr<Caller> make_test_caller(const std::string& transport, std::uint32_t version = kProtocolVersion) {
+  if (transport == "local") return internal::make_local_caller(version);
+  return internal::make_process_caller(version, transport == "rings" ? internal::Rings::kOn : internal::Rings::kOff);
+}
+
 /// A caller with one connection.
 struct TestClient {
-  explicit TestClient(const TestServer& server) : TestClient(server.address(), server.key()) {}
-  TestClient(const Address& address, const Key& key) {
-    auto made = make_caller(address);
-    EXPECT_THAT(made, IsOk());
-    caller = std::move(*made);
+  TestClient(const std::string& transport, const TestServer& server) : caller(make_test_caller(transport)) {
+    const Address& address = server.address();
+    const Key& key = server.key();
     auto connected = caller->connect(address, key, in(20s));
     EXPECT_THAT(connected, IsOk());
     if (connected.is_ok()) connection = std::move(*connected);
@@ -182,21 +186,20 @@ class NetTest : public ::testing::TestWithParam<std::string> {
     if (GetParam() == "local") return {concat("local:test-", ++number)};
     return {"tcp:127.0.0.1:0"};
   }
-  static Result<std::unique_ptr<Caller>> caller_of_version(std::uint32_t version) {
-    if (GetParam() == "local") return internal::make_local_caller(version);
-    return internal::make_ucx_caller(version);
+  static std::unique_ptr<Caller> new_caller(std::uint32_t version = kProtocolVersion) {
+    return make_test_caller(GetParam(), version);
   }
   static std::unique_ptr<TestServer> make_server() {
     return std::make_unique<TestServer>(fresh_address(), Key::random());
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, NetTest, ::testing::Values("local", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Transports, NetTest, ::testing::Values("local", "rings", "ucx"),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST_P(NetTest, EchoesBodiesOfAllSizes) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   std::vector<std::size_t> sizes = {0,    1,    2,    63,   64,   65,    4096,  8185,
                                     8186, 8187, 8191, 8192, 8193, 16384, 65536, 1 << 20};
   for (std::size_t size = 3; size < (1 << 20); size = size * 7 / 3) sizes.push_back(size);
@@ -218,7 +221,7 @@ TEST_P(NetTest, EchoesBodiesOfAllSizes) {
 
 TEST_P(NetTest, CarriesHeadsUpToTheLimit) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{8192}, std::size_t{8193}, std::size_t{1} << 20, kMostHeadBytes}) {
     SCOPED_TRACE(size);
@@ -233,7 +236,7 @@ TEST_P(NetTest, CarriesHeadsUpToTheLimit) {
 
 TEST_P(NetTest, TellsWhoCalls) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   ASSERT_THAT(client.call("echo"), IsOk());
   server->run([&] {
     const Identity expected = Identity::of_this_process();
@@ -246,7 +249,7 @@ TEST_P(NetTest, TellsWhoCalls) {
 
 TEST_P(NetTest, ManyCallsInFlight) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   constexpr std::size_t kCalls = 500;
   std::vector<Bytes> bodies;
   std::vector<Bytes> sinks;
@@ -270,7 +273,7 @@ TEST_P(NetTest, CallersInSeveralThreads) {
   std::vector<std::thread> threads;
   for (unsigned number = 0; number < 4; ++number) {
     threads.emplace_back([&, number] {
-      TestClient client(*server);
+      TestClient client(GetParam(), *server);
       ASSERT_NE(client.connection, nullptr);
       for (unsigned round = 0; round < 50; ++round) {
         const Bytes body = pattern(round * 911 % 50000, number * 1000 + round);
@@ -288,9 +291,8 @@ TEST_P(NetTest, CallersInSeveralThreads) {
 TEST_P(NetTest, OneCallerSeveralServers) {
   std::vector<std::unique_ptr<TestServer>> servers;
   for (int i = 0; i < 3; ++i) servers.push_back(make_server());
-  auto made = make_caller(servers[0]->address());
-  ASSERT_THAT(made, IsOk());
-  Caller& caller = **made;
+  const auto made = new_caller();
+  Caller& caller = *made;
   std::vector<std::unique_ptr<Connection>> connections;
   for (const auto& server : servers) {
     auto connection = caller.connect(server->address(), server->key(), in(20s));
@@ -312,7 +314,7 @@ TEST_P(NetTest, OneCallerSeveralServers) {
 
 TEST_P(NetTest, DeadlineEndsACallThatNobodyAnswers) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   EXPECT_THAT(client.call("keep", {}, {}, 50ms), StatusIs(ErrorCode::kTimedOut, HasSubstr(server->address().text)));
   // The connection still works.
   EXPECT_TRUE(client.connection->is_open());
@@ -321,7 +323,7 @@ TEST_P(NetTest, DeadlineEndsACallThatNobodyAnswers) {
 
 TEST_P(NetTest, DeadlineInThePastIsATimeout) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   EXPECT_THAT(client.call("keep", {}, {}, -1s), StatusIs(ErrorCode::kTimedOut));
 }
 
@@ -329,7 +331,7 @@ TEST_P(NetTest, LateAnswersTouchNothing) {
   for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20}) {
     SCOPED_TRACE(size);
     const auto server = make_server();
-    TestClient client(*server);
+    TestClient client(GetParam(), *server);
     server->run([&] { server->handler.late_body = pattern(size); });
     Bytes sink(size, std::byte{0xee});
     EXPECT_THAT(client.call("keep", {}, sink, 50ms), StatusIs(ErrorCode::kTimedOut));
@@ -343,7 +345,7 @@ TEST_P(NetTest, LateAnswersTouchNothing) {
 
 TEST_P(NetTest, AnswersThatTakeTimeArrive) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   std::optional<Result<Reply>> result;
   client.connection->call({bytes_of("keep"), {}, {}, in(30s), [&](Result<Reply> reply) { result = std::move(reply); }});
   for (int i = 0; i < 5; ++i) {
@@ -359,7 +361,7 @@ TEST_P(NetTest, AnswersThatTakeTimeArrive) {
 
 TEST_P(NetTest, DroppedRequestsAreTold) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   const Bytes body = pattern(1 << 20);
   EXPECT_THAT(client.call("drop"), StatusIs(ErrorCode::kUnavailable, HasSubstr("dropped")));
   EXPECT_THAT(client.call("drop", body), StatusIs(ErrorCode::kUnavailable, HasSubstr("dropped")));
@@ -368,7 +370,7 @@ TEST_P(NetTest, DroppedRequestsAreTold) {
 
 TEST_P(NetTest, BodiesNeedNotBeReceived) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   const Bytes body = pattern(std::size_t{8} << 20);
   const Result<Reply> reply = client.call("ignore body", body);
   ASSERT_THAT(reply, IsOk());
@@ -378,7 +380,7 @@ TEST_P(NetTest, BodiesNeedNotBeReceived) {
 
 TEST_P(NetTest, SinkThatIsTooSmallIsAnError) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20}) {
     const Bytes body = pattern(size);
     Bytes sink(size - 1, std::byte{0xee});
@@ -390,7 +392,7 @@ TEST_P(NetTest, SinkThatIsTooSmallIsAnError) {
 
 TEST_P(NetTest, ReceiveWithTheWrongRoomIsRefused) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20}) {
     const Result<Reply> reply = client.call("wrong room", pattern(size));
     ASSERT_THAT(reply, IsOk());
@@ -400,40 +402,37 @@ TEST_P(NetTest, ReceiveWithTheWrongRoomIsRefused) {
 
 TEST_P(NetTest, WrongKeyIsRefusedByBothEnds) {
   const auto server = make_server();
-  auto caller = make_caller(server->address());
-  ASSERT_THAT(caller, IsOk());
-  EXPECT_THAT((*caller)->connect(server->address(), Key::random(), in(20s)),
+  const auto caller = new_caller();
+  EXPECT_THAT(caller->connect(server->address(), Key::random(), in(20s)),
               StatusIs(ErrorCode::kPermission, HasSubstr(server->address().text)));
-  EXPECT_THAT((*caller)->connect(server->address(), Key{}, in(20s)), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(caller->connect(server->address(), Key{}, in(20s)), StatusIs(ErrorCode::kInvalidArgument));
   EXPECT_EQ(server->handler.handled, 0);
   // The right one still gets in.
-  EXPECT_THAT((*caller)->connect(server->address(), server->key(), in(20s)), IsOk());
+  EXPECT_THAT(caller->connect(server->address(), server->key(), in(20s)), IsOk());
 }
 
 TEST_P(NetTest, OtherVersionsAreRefusedByName) {
   const auto server = make_server();
-  auto caller = caller_of_version(kProtocolVersion + 41);
-  ASSERT_THAT(caller, IsOk());
-  const auto connection = (*caller)->connect(server->address(), server->key(), in(20s));
+  const auto caller = new_caller(kProtocolVersion + 41);
+  const auto connection = caller->connect(server->address(), server->key(), in(20s));
   EXPECT_THAT(connection, StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("version ", kProtocolVersion + 41))));
   EXPECT_THAT(connection, StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("version ", kProtocolVersion, ":"))));
 }
 
 TEST_P(NetTest, NobodyListens) {
   Address address{"local:nobody"};
-  if (GetParam() == "ucx") {
+  if (GetParam() != "local") {
     const auto server = make_server();
     address = server->address();
   }
-  auto caller = make_caller(address);
-  ASSERT_THAT(caller, IsOk());
-  EXPECT_THAT((*caller)->connect(address, Key::random(), in(20s)),
+  const auto caller = new_caller();
+  EXPECT_THAT(caller->connect(address, Key::random(), in(20s)),
               StatusIs(ErrorCode::kUnavailable, HasSubstr(address.text)));
 }
 
 TEST_P(NetTest, StopAnswersWhatIsUnderWayAndRefusesTheRest) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   std::optional<Result<Reply>> result;
   client.connection->call({bytes_of("keep"), {}, {}, in(30s), [&](Result<Reply> reply) { result = std::move(reply); }});
   while (server->handler.handled == 0) client.caller->progress();
@@ -449,7 +448,7 @@ TEST_P(NetTest, StopAnswersWhatIsUnderWayAndRefusesTheRest) {
 
 TEST_P(NetTest, TheEndOfAConnectionEndsItsCalls) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   const Bytes body = pattern(std::size_t{16} << 20);
   int done = 0;
   for (const char* what : {"keep", "echo", "echo"}) {
@@ -466,7 +465,7 @@ TEST_P(NetTest, TheEndOfAConnectionEndsItsCalls) {
 
 TEST_P(NetTest, AConnectionMayEndInItsOwnAnswer) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   bool is_done = false;
   client.connection->call({bytes_of("echo"), {}, {}, in(30s), [&](const Result<Reply>&) {
                              client.connection.reset();
@@ -477,7 +476,7 @@ TEST_P(NetTest, AConnectionMayEndInItsOwnAnswer) {
 
 TEST_P(NetTest, AnswersMayCallAgain) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   int left = 100;
   std::function<void(Result<Reply>)> again = [&](const Result<Reply>& reply) {
     ASSERT_THAT(reply, IsOk());
@@ -490,7 +489,7 @@ TEST_P(NetTest, AnswersMayCallAgain) {
 TEST_P(NetTest, CallersMayComeAndGo) {
   const auto server = make_server();
   for (int i = 0; i < 20; ++i) {
-    TestClient client(*server);
+    TestClient client(GetParam(), *server);
     ASSERT_THAT(client.call("echo"), IsOk());
   }
   while (server->handler.disconnections < 20) server->run([] {});
@@ -520,7 +519,7 @@ double cpu_seconds() {
 
 TEST_P(NetTest, IdleListenersSleep) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   ASSERT_THAT(client.call("echo"), IsOk());
   const double before = cpu_seconds();
   std::this_thread::sleep_for(300ms);
@@ -530,7 +529,7 @@ TEST_P(NetTest, IdleListenersSleep) {
 
 TEST_P(NetTest, WaitReturnsAtItsDeadline) {
   const auto server = make_server();
-  TestClient client(*server);
+  TestClient client(GetParam(), *server);
   const double before = cpu_seconds();
   const auto until = in(200ms);
   while (Clock::now() < until) client.caller->wait(until);

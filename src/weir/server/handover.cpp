@@ -8,7 +8,7 @@
 
 #include <weir/base/descriptor.h>
 #include <weir/base/text.h>
-#include <weir/server/internal/unix_socket.h>
+#include <weir/base/unix_socket.h>
 
 namespace weir::server {
 
@@ -18,8 +18,8 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
     return Status{ErrorCode::kUnavailable,
                   concat("handover of memory from socket @", socket_name, ": ", step, ": ", std::strerror(errno))};
   };
-  internal::SocketAddress address;
-  if (!internal::make_abstract(socket_name, address)) {
+  UnixAddress address;
+  if (!make_abstract(socket_name, address)) {
     return invalid_argument(concat("handover: \"", socket_name, "\" is not the name of a socket"));
   }
   const Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -32,9 +32,8 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
   const int ready = poll(&readable, 1, static_cast<int>(timeout.count()));
   if (ready == 0) errno = ETIMEDOUT;
   if (ready <= 0) return unavailable("wait for the answer");
-  if (const auto descriptors = internal::receive_descriptors(connection.get())) {
-    return Handed{(*descriptors)[0], (*descriptors)[1]};
-  }
+  Descriptor handed[2];
+  if (receive_descriptors(connection.get(), handed)) return Handed{handed[0].release(), handed[1].release()};
   return Status{ErrorCode::kPermission, concat("handover of memory from socket @", socket_name,
                                                ": the server did not take the token: ask it to share again")};
 }

@@ -37,7 +37,7 @@ struct Answer {
 /// One connection; calls and waits for the answer.
 class Peer {
  public:
-  Peer(const net::Address& address, const net::Key& key) : caller_(net::make_local_caller()) {
+  Peer(const net::Address& address, const net::Key& key) : caller_(std::move(*net::make_caller(address))) {
     auto connected = caller_->connect(address, key, net::Clock::now() + std::chrono::seconds(5));
     EXPECT_THAT(connected, IsOk());
     if (connected.is_ok()) connection_ = std::move(*connected);

@@ -12,6 +12,8 @@ Status gone(const Address& address, std::string_view why) {
   return {ErrorCode::kUnavailable, concat("call to ", address.text, ": ", why)};
 }
 
+Status left() { return {ErrorCode::kUnavailable, "connection: the other end has left"}; }
+
 Status cannot_connect(const Address& address, const Status& why) {
   return {why.code(), concat("connect to ", address.text, ": ", why.message())};
 }

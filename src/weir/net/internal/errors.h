@@ -12,6 +12,8 @@ namespace weir::net::internal {
 Status timed_out(const Address& address);
 /// kUnavailable
 Status gone(const Address& address, std::string_view why);
+/// kUnavailable: the other end has said goodbye.
+Status left();
 /// `why`, saying where to.
 Status cannot_connect(const Address& address, const Status& why);
 /// kInvalidArgument: Request::receive with the wrong room.

@@ -8,10 +8,15 @@
 
 namespace weir::net::internal {
 
+/// Whether messages within this host may take the short way, through rings in shared memory; otherwise all go through UCX.
+enum class Rings { kOff, kOn };
+/// kOn unless the environment says WEIR_TRANSPORT=ucx.
+Rings rings_by_environment();
+
 std::unique_ptr<Caller> make_local_caller(std::uint32_t version);
-Result<std::unique_ptr<Caller>> make_ucx_caller(std::uint32_t version);
+std::unique_ptr<Caller> make_process_caller(std::uint32_t version, Rings rings);
 
 Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler);
-Result<std::unique_ptr<Listener>> listen_ucx(const Address& address, const Key& key, Handler& handler);
+Result<std::unique_ptr<Listener>> listen_process(const Address& address, const Key& key, Handler& handler);
 
 }  // namespace weir::net::internal

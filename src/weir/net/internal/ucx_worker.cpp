@@ -1,13 +1,10 @@
 #include <weir/net/internal/ucx_worker.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <mutex>
-#include <thread>
-
-#include <poll.h>
 
 #include <weir/base/text.h>
 #include <weir/log/log.h>
@@ -17,8 +14,6 @@ namespace weir::net::internal {
 namespace {
 
 constexpr unsigned kMessageId = 1;  // UCX tells handlers apart by it; ours are told apart by the frame
-constexpr auto kSpin = std::chrono::microseconds(50);
-constexpr auto kRestless = std::chrono::microseconds(200);
 constexpr auto kClosePatience = std::chrono::seconds(1);
 
 struct Setting {
@@ -29,8 +24,6 @@ struct Setting {
 // In code, so that the user's environment (often set up for MPI) does not change what is tested here.
 constexpr Setting kSettings[] = {
     {"RNDV_THRESH", "inf"},
-    // Shared memory for endpoints that report the death of the peer: it is off unless asked for.
-    {"MM_ERROR_HANDLING", "y"},
     {"SOCKADDR_TLS_PRIORITY", "tcp"},
     // One piece in one segment.
     {"TX_SEG_SIZE", "16K"},
@@ -41,11 +34,6 @@ constexpr Setting kSettings[] = {
     {"KEEPINTVL", "2s"},
     {"KEEPCNT", "5"},
 };
-
-bool has_several_cores() {
-  static const bool several = std::thread::hardware_concurrency() > 1;
-  return several;
-}
 
 }  // namespace
 
@@ -84,7 +72,7 @@ class UcxContext {
         return ucx_error(concat("set UCX's ", setting.name, " to ", setting.value), status);
     }
     const char* transports = std::getenv("WEIR_UCX_TLS");
-    ucp_config_modify(config, "TLS", transports == nullptr ? "all" : transports);
+    ucp_config_modify(config, "TLS", transports == nullptr ? "^sm" : transports);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -98,60 +86,26 @@ class UcxContext {
   ucp_context_h context_;
 };
 
-// ---------------------------------------------------------------- bodies
-
-Outgoing::Outgoing(Link& link, std::uint64_t call, std::span<const std::byte> body, std::function<void()> finished)
-    : link_(&link), call_(call), body_(body), finished_(std::move(finished)) {
-  for (Slot& slot : slots_) slot.owner = this;
-}
-
-bool Outgoing::pump() {
-  std::size_t sent = 0;
-  for (Slot& slot : slots_) {
-    while (!slot.is_busy && has_more() && sent < kMostAtOnce) {
-      if (!send_piece(slot)) return sent > 0;
-      ++sent;
-    }
-  }
-  return sent > 0;
-}
-
-bool Outgoing::send_piece(Slot& slot) {
-  const std::size_t length = std::min(kPieceBytes, body_.size() - next_);
-  Frame frame;
-  frame.kind = FrameKind::kBody;
-  frame.session = link_->session_;
-  frame.call = call_;
-  frame.number = next_;
-  slot.header = encode(frame);
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = UCP_AM_SEND_FLAG_EAGER;
-  param.cb.send = &Outgoing::on_sent;
-  param.user_data = &slot;
-  void* request = ucp_am_send_nbx(link_->endpoint_, kMessageId, slot.header.data(), slot.header.size(),
-                                  body_.data() + next_, length, &param);
-  if (UCS_PTR_IS_ERR(request)) {
-    is_stopped_ = true;  // the error handler of the endpoint tells the rest
-    return false;
-  }
-  next_ += length;
-  if (request != nullptr) {
-    slot.is_busy = true;
-    ++in_flight_;
-  }
-  return true;
-}
-
-void Outgoing::on_sent(void* request, ucs_status_t status, void* user_data) {
-  auto* slot = static_cast<Slot*>(user_data);
-  slot->is_busy = false;
-  --slot->owner->in_flight_;
-  if (status != UCS_OK) slot->owner->is_stopped_ = true;
-  ucp_request_free(request);
-}
-
 // ---------------------------------------------------------------- links
+
+class UcxLink : public Link {
+ public:
+  explicit UcxLink(UcxWorker& worker) : Link(worker) {}
+  [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_; }
+
+ private:
+  friend class UcxWorker;
+  void send_frame(const Frame& frame, Bytes payload) override;
+  std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
+                                          std::function<void()> finished) override;
+  void close() override;
+  [[nodiscard]] UcxWorker& worker() { return *static_cast<UcxWorker*>(worker_); }
+  static void on_error(void* link, ucp_ep_h, ucs_status_t status) {
+    static_cast<UcxLink*>(link)->fail(ucx_error("connection", status));
+  }
+
+  ucp_ep_h endpoint_ = nullptr;
+};
 
 namespace {
 
@@ -168,71 +122,109 @@ struct Message {
   }
 };
 
-}  // namespace
+/// A few pieces at a time are UCX's.
+class UcxOutgoing : public Outgoing {
+ public:
+  UcxOutgoing(UcxLink& link, std::uint64_t call, std::span<const std::byte> body, std::function<void()> finished)
+      : Outgoing(link, call, body, std::move(finished)), endpoint_(link.endpoint()) {
+    for (Slot& slot : slots_) slot.owner = this;
+  }
+  [[nodiscard]] bool is_held() const override { return in_flight_ > 0; }
 
-void Link::send(Frame frame, Bytes payload) {
-  if (!is_open_) return;
-  const bool needs_reply_endpoint = is_handshake(frame.kind);
-  if (!needs_reply_endpoint) frame.session = session_;
-  auto message = std::make_unique<Message>(Message{encode(frame), std::move(payload), worker_->messages_});
+ private:
+  static constexpr std::size_t kMostInFlight = 16;
+  struct Slot {
+    UcxOutgoing* owner = nullptr;
+    FrameHeader header{};
+    bool is_busy = false;
+  };
+
+  bool pump() override;
+  bool send_piece(Slot& slot);
+  static void on_sent(void* request, ucs_status_t status, void* slot);
+
+  ucp_ep_h endpoint_;
+  std::size_t in_flight_ = 0;
+  std::array<Slot, kMostInFlight> slots_;
+};
+
+bool UcxOutgoing::pump() {
+  std::size_t sent = 0;
+  for (Slot& slot : slots_) {
+    while (!slot.is_busy && has_more() && sent < kMostAtOnce) {
+      if (!send_piece(slot)) return sent > 0;
+      ++sent;
+    }
+  }
+  return sent > 0;
+}
+
+bool UcxOutgoing::send_piece(Slot& slot) {
+  const std::span<const std::byte> piece = body_.subspan(next_, std::min(kPieceBytes, body_.size() - next_));
+  slot.header = encode(next_frame(piece.size()));
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
-  if (needs_reply_endpoint) param.flags |= UCP_AM_SEND_FLAG_REPLY;
+  param.cb.send = &UcxOutgoing::on_sent;
+  param.user_data = &slot;
+  void* request = ucp_am_send_nbx(endpoint_, kMessageId, slot.header.data(), slot.header.size(), piece.data(),
+                                  piece.size(), &param);
+  if (UCS_PTR_IS_ERR(request)) {
+    stop();  // the error handler of the endpoint tells the rest
+    return false;
+  }
+  if (request != nullptr) {
+    slot.is_busy = true;
+    ++in_flight_;
+  }
+  return true;
+}
+
+void UcxOutgoing::on_sent(void* request, ucs_status_t status, void* user_data) {
+  auto* slot = static_cast<Slot*>(user_data);
+  slot->is_busy = false;
+  --slot->owner->in_flight_;
+  if (status != UCS_OK) slot->owner->stop();
+  ucp_request_free(request);
+}
+
+}  // namespace
+
+void UcxLink::send_frame(const Frame& frame, Bytes payload) {
+  auto message = std::make_unique<Message>(Message{encode(frame), std::move(payload), worker().messages_});
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  if (is_handshake(frame.kind)) param.flags |= UCP_AM_SEND_FLAG_REPLY;
   param.cb.send = &Message::on_sent;
   param.user_data = message.get();
   void* request = ucp_am_send_nbx(endpoint_, kMessageId, message->header.data(), message->header.size(),
                                   message->payload.data(), message->payload.size(), &param);
   if (!UCS_PTR_IS_PTR(request)) return;  // it is sent, or the error handler of the endpoint tells
-  ++worker_->messages_;
+  ++worker().messages_;
   static_cast<void>(message.release());
 }
 
-std::shared_ptr<Outgoing> Link::send_body(std::uint64_t call, std::span<const std::byte> body,
-                                          std::function<void()> finished) {
-  auto outgoing = std::make_shared<Outgoing>(*this, call, body, std::move(finished));
-  if (!is_open_) outgoing->stop();
-  worker_->streams_.push_back(outgoing);
-  return outgoing;
+std::shared_ptr<Outgoing> UcxLink::make_outgoing(std::uint64_t call, std::span<const std::byte> body,
+                                                 std::function<void()> finished) {
+  return std::make_shared<UcxOutgoing>(*this, call, body, std::move(finished));
 }
 
-void Link::say_goodbye() {
-  // UCX 1.13 tells the peer of a forced close late or not at all.
-  Frame frame;
-  frame.kind = FrameKind::kGoodbye;
-  send(frame);
-}
-
-void Link::abort() {
-  if (!is_open_) return;
-  is_open_ = false;
-  on_failure_ = nullptr;
-  stop_streams();
+void UcxLink::close() {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   void* request = ucp_ep_close_nbx(endpoint_, &param);
-  std::vector<std::shared_ptr<Link>>& links = worker_->links_;
-  const auto self = std::find(links.begin(), links.end(), shared_from_this());
-  if (UCS_PTR_IS_PTR(request)) worker_->closing_.push_back({request, *self});
+  std::vector<std::shared_ptr<UcxLink>>& links = worker().links_;
+  const auto self = std::find_if(links.begin(), links.end(), [&](const auto& link) { return link.get() == this; });
+  if (UCS_PTR_IS_PTR(request)) worker().closing_.push_back({request, *self});
   links.erase(self);
-}
-
-void Link::stop_streams() {
-  for (const auto& stream : worker_->streams_) {
-    if (stream->link_ == this) stream->stop();
-  }
-}
-
-void Link::on_error(void* user_data, ucp_ep_h, ucs_status_t status) {
-  auto* link = static_cast<Link*>(user_data);
-  if (link->is_open_) link->worker_->failures_.push_back({link->shared_from_this(), status});
 }
 
 // ---------------------------------------------------------------- worker
 
 UcxWorker::UcxWorker(std::shared_ptr<UcxContext> context, OnFrame on_frame)
-    : context_(std::move(context)), on_frame_(std::move(on_frame)) {}
+    : Worker(std::move(on_frame)), context_(std::move(context)) {}
 
 Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame) {
   WEIR_TRY(std::shared_ptr<UcxContext> context, UcxContext::shared());
@@ -264,9 +256,9 @@ UcxWorker::~UcxWorker() {
   on_frame_ = nullptr;
   while (!links_.empty()) links_.back()->abort();
   const auto patience = Clock::now() + kClosePatience;
-  while ((!closing_.empty() || !streams_.empty()) && Clock::now() < patience) progress();
-  if (!closing_.empty() || !streams_.empty())
-    WEIR_LOG_WARN("UCX: {} endpoints do not close, {} bodies are not given back", closing_.size(), streams_.size());
+  while ((!closing_.empty() || has_streams()) && Clock::now() < patience) progress();
+  if (!closing_.empty() || has_streams())
+    WEIR_LOG_WARN("UCX: {} endpoints do not close, or keep bodies that were being sent", closing_.size());
   for (const Closing& closing : closing_) ucp_request_free(closing.request);
   ucp_worker_destroy(worker_);
 }
@@ -283,21 +275,28 @@ ucs_status_t UcxWorker::on_message(void* user_data, const void* header, size_t h
   }
   const bool has_endpoint = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
   if (self->on_frame_)
-    self->on_frame_(*frame, {static_cast<const std::byte*>(data), bytes}, has_endpoint ? param->reply_ep : nullptr);
+    self->on_frame_(*frame, {static_cast<const std::byte*>(data), bytes},
+                    has_endpoint ? self->link_of(param->reply_ep) : nullptr);
   return UCS_OK;
 }
 
+Link* UcxWorker::link_of(ucp_ep_h endpoint) {
+  const auto found =
+      std::find_if(links_.begin(), links_.end(), [&](const auto& link) { return link->endpoint() == endpoint; });
+  return found == links_.end() ? nullptr : found->get();
+}
+
 Result<std::shared_ptr<Link>> UcxWorker::make_link(ucp_ep_params_t params) {
-  auto link = std::make_shared<Link>(*this);
+  auto link = std::make_shared<UcxLink>(*this);
   params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler.cb = &Link::on_error;
+  params.err_handler.cb = &UcxLink::on_error;
   params.err_handler.arg = link.get();
   if (const ucs_status_t status = ucp_ep_create(worker_, &params, &link->endpoint_); status != UCS_OK)
     return ucx_error("create an endpoint", status);
   link->is_open_ = true;
   links_.push_back(link);
-  return link;
+  return std::shared_ptr<Link>(std::move(link));
 }
 
 Result<std::shared_ptr<Link>> UcxWorker::connect(const sockaddr* address, socklen_t length) {
@@ -316,49 +315,14 @@ Result<std::shared_ptr<Link>> UcxWorker::accept(ucp_conn_request_h request) {
   return make_link(params);
 }
 
-bool UcxWorker::progress() {
+bool UcxWorker::take_in() {
   bool has_progressed = false;
   // A few turns, so that streams and timers come to their right too.
   for (int turn = 0; turn < 16 && ucp_worker_progress(worker_) != 0; ++turn) has_progressed = true;
-  has_progressed |= tell_failures();
-  has_progressed |= pump_streams();
-  collect_closed();
-  if (has_progressed) last_progress_ = Clock::now();
   return has_progressed;
 }
 
-bool UcxWorker::pump_streams() {
-  bool has_progressed = false;
-  for (auto it = streams_.begin(); it != streams_.end();) {
-    const std::shared_ptr<Outgoing> stream = *it;
-    has_progressed |= stream->pump();
-    if (stream->has_more() || stream->is_held()) {
-      ++it;
-      continue;
-    }
-    it = streams_.erase(it);
-    if (stream->finished_) stream->finished_();
-    has_progressed = true;
-  }
-  return has_progressed;
-}
-
-bool UcxWorker::tell_failures() {
-  if (failures_.empty()) return false;
-  // What the peer sent before it went comes first.
-  for (int turn = 0; turn < 1000 && ucp_worker_progress(worker_) != 0; ++turn) {
-  }
-  const std::vector<Failure> failures = std::exchange(failures_, {});
-  for (const Failure& failure : failures) {
-    if (!failure.link->is_open_) continue;
-    const auto on_failure = std::move(failure.link->on_failure_);
-    failure.link->abort();
-    if (on_failure) on_failure(ucx_error("connection", failure.why));
-  }
-  return true;
-}
-
-void UcxWorker::collect_closed() {
+void UcxWorker::collect() {
   std::erase_if(closing_, [](const Closing& closing) {
     if (ucp_request_check_status(closing.request) == UCS_INPROGRESS) return false;
     ucp_request_free(closing.request);
@@ -378,32 +342,10 @@ void UcxWorker::finish_closing(Deadline deadline) {
   while (!closing_.empty() && Clock::now() < deadline) progress();
 }
 
-void UcxWorker::sleep(Deadline deadline, int wake_fd) {
-  const Clock::time_point now = Clock::now();
-  if (!failures_.empty() || deadline <= now) return;
-  auto most = std::min<Clock::duration>(deadline - now, std::chrono::hours(1));
+Clock::duration UcxWorker::arm() {
   // Something has come; or a peer does not take in what is waiting for it, and no event tells when it does.
-  if (ucp_worker_arm(worker_) != UCS_OK || !streams_.empty() || messages_ > 0 || !closing_.empty()) {
-    if (now - last_progress_ < kRestless) return;
-    most = std::min<Clock::duration>(most, kRestless);
-  }
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
-  const timespec timeout{seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(most - seconds).count()};
-  pollfd descriptors[] = {{event_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}};
-  ::ppoll(descriptors, wake_fd < 0 ? 1 : 2, &timeout, nullptr);
-}
-
-bool UcxWorker::is_lively() const { return has_several_cores() && Clock::now() - last_progress_ < kSpin; }
-
-void UcxWorker::spin_then_sleep(Deadline deadline) {
-  if (has_several_cores()) {
-    const auto until = std::min(Clock::now() + kSpin, deadline);
-    do {
-      if (progress()) return;
-      std::this_thread::yield();  // there may be more threads than cores, and the one that answers among them
-    } while (Clock::now() < until);
-  }
-  sleep(deadline);
+  const bool is_armed = ucp_worker_arm(worker_) == UCS_OK;
+  return is_armed && !has_streams() && messages_ == 0 && closing_.empty() ? Clock::duration::max() : kRestless;
 }
 
 }  // namespace weir::net::internal

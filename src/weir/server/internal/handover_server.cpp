@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
-#include <optional>
+#include <span>
 
 #include <weir/base/text.h>
+#include <weir/base/unix_socket.h>
 #include <weir/log/log.h>
-#include <weir/server/internal/unix_socket.h>
 
 namespace weir::server::internal {
 
@@ -49,7 +49,7 @@ Result<std::unique_ptr<HandoverServer>> HandoverServer::start(Clock::duration li
   std::unique_ptr<HandoverServer> server(new HandoverServer);
   server->lifetime_ = lifetime;
   server->name_ = random_name();
-  SocketAddress address;
+  UnixAddress address;
   make_abstract(server->name_, address);
   server->listener_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!server->listener_.is_open()) return io_error("socket");
@@ -129,9 +129,8 @@ void HandoverServer::serve(int connection) {
   if (bytes == static_cast<ssize_t>(kTokenBytes)) descriptor = take(token, peer.uid);
   if (!descriptor.is_open())
     WEIR_LOG_WARN("handover of memory: process {} of user {} came with a token that is not good", peer.pid, peer.uid);
-  std::optional<DescriptorPair> handed;
-  if (descriptor.is_open()) handed = DescriptorPair{descriptor.get(), life_->descriptor()};
-  send_descriptors(connection, handed);
+  const int handed[] = {descriptor.get(), life_->descriptor()};
+  send_descriptors(connection, descriptor.is_open() ? std::span(handed) : std::span<const int>());
 }
 
 int HandoverServer::poll_timeout_ms() {

@@ -1,4 +1,4 @@
-// The answering end over UCX: accepts, checks the key, hands requests to the handler.
+// The answering end: accepts callers of other processes, checks the key, hands requests to the handler.
 
 #include <algorithm>
 #include <atomic>
@@ -14,10 +14,10 @@
 #include <weir/log/log.h>
 #include <weir/net/internal/errors.h>
 #include <weir/net/internal/handshake.h>
+#include <weir/net/internal/links.h>
 #include <weir/net/internal/request.h>
 #include <weir/net/internal/tasks.h>
 #include <weir/net/internal/transports.h>
-#include <weir/net/internal/ucx_worker.h>
 
 namespace weir::net::internal {
 
@@ -54,10 +54,10 @@ struct Shared {
   std::size_t outstanding = 0;  // requests that the handler has
 };
 
-class UcxRequest : public Request::Impl {
+class ProcessRequest : public Request::Impl {
  public:
-  UcxRequest(std::shared_ptr<Shared> shared, std::shared_ptr<Peer> peer, const Frame& frame,
-             std::span<const std::byte> payload)
+  ProcessRequest(std::shared_ptr<Shared> shared, std::shared_ptr<Peer> peer, const Frame& frame,
+                 std::span<const std::byte> payload)
       : shared_(std::move(shared)),
         peer_(std::move(peer)),
         call_(frame.call),
@@ -67,10 +67,10 @@ class UcxRequest : public Request::Impl {
         payload_(payload.begin(), payload.end()) {
     ++shared_->outstanding;
   }
-  UcxRequest(const UcxRequest&) = delete;
-  UcxRequest& operator=(const UcxRequest&) = delete;
+  ProcessRequest(const ProcessRequest&) = delete;
+  ProcessRequest& operator=(const ProcessRequest&) = delete;
 
-  ~UcxRequest() override {
+  ~ProcessRequest() override {
     forget_body();
     if (!is_answered_) send(FrameKind::kDropped);
     --shared_->outstanding;
@@ -152,12 +152,12 @@ class UcxRequest : public Request::Impl {
   bool is_answered_ = false;
 };
 
-class UcxListener : public Listener {
+class ProcessListener : public Listener {
  public:
   static Result<std::unique_ptr<Listener>> create(const Address& address, const Key& key, Handler& handler);
-  UcxListener(const UcxListener&) = delete;
-  UcxListener& operator=(const UcxListener&) = delete;
-  ~UcxListener() override;
+  ProcessListener(const ProcessListener&) = delete;
+  ProcessListener& operator=(const ProcessListener&) = delete;
+  ~ProcessListener() override;
 
   [[nodiscard]] const Address& address() const override { return shared_->address; }
   void run() override;
@@ -166,13 +166,22 @@ class UcxListener : public Listener {
   void at(Clock::time_point time, Task task) override { timers_.add(time, std::move(task)); }
 
  private:
-  UcxListener(const Key& key, Handler& handler) : key_(key), handler_(handler) {}
+  ProcessListener(const Key& key, Handler& handler)
+      : key_(key),
+        handler_(handler),
+        links_(
+            [this](const Frame& frame, std::span<const std::byte> payload, Link* from) { take(frame, payload, from); },
+            Rings::kOn) {}
   Status listen(const Address& address);
+  void listen_on_this_host();
   static void on_connect(ucp_conn_request_h request, void* listener);
   void accept(ucp_conn_request_h request);
+  [[nodiscard]] bool wants_strangers() const { return !is_stopping_ && strangers_.size() < kMostStrangers; }
+  void add(std::shared_ptr<Link> link);
+  void stop_listening();
 
-  void take(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from);
-  void take_greeting(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from);
+  void take(const Frame& frame, std::span<const std::byte> payload, Link* from);
+  void take_greeting(const Frame& frame, std::span<const std::byte> payload, Link* from);
   void take_body(Peer& peer, const Frame& frame, std::span<const std::byte> payload);
   void cancel(Peer& peer, std::uint64_t call);
   void welcome(const std::shared_ptr<Peer>& peer, Identity identity);
@@ -189,7 +198,7 @@ class UcxListener : public Listener {
   Handler& handler_;
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::unordered_map<PeerId, std::shared_ptr<Peer>> peers_;
-  std::unordered_map<ucp_ep_h, std::shared_ptr<Peer>> strangers_;  // have not proven the key
+  std::unordered_map<const Link*, std::shared_ptr<Peer>> strangers_;  // have not proven the key
   std::unordered_map<std::uint64_t, std::shared_ptr<Peer>> sessions_;
   PeerId next_peer_ = 1;
   Timers timers_;
@@ -197,130 +206,148 @@ class UcxListener : public Listener {
   int wake_fd_ = -1;
   std::atomic<bool> is_stopping_ = false;
   Clock::time_point stop_patience_ = Clock::time_point::max();
-  std::vector<Task> ready_;  // what frames have caused: done outside of UCX, as handlers may do anything
-  std::unique_ptr<UcxWorker> worker_;
+  std::vector<Task> ready_;  // what frames have caused: done outside of the workers, as handlers may do anything
+  Links links_;
   ucp_listener_h listener_ = nullptr;
 };
 
-Result<std::unique_ptr<Listener>> UcxListener::create(const Address& address, const Key& key, Handler& handler) {
-  std::unique_ptr<UcxListener> self(new UcxListener(key, handler));
+Result<std::unique_ptr<Listener>> ProcessListener::create(const Address& address, const Key& key, Handler& handler) {
+  std::unique_ptr<ProcessListener> self(new ProcessListener(key, handler));
   self->wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (self->wake_fd_ < 0) return Status(ErrorCode::kIoError, concat("eventfd: ", std::strerror(errno)));
-  auto worker = UcxWorker::create([listener = self.get()](const Frame& frame, std::span<const std::byte> payload,
-                                                          ucp_ep_h from) { listener->take(frame, payload, from); });
-  if (!worker.is_ok()) return Status(ErrorCode::kIoError, worker.status().message());
-  self->worker_ = std::move(*worker);
   WEIR_RETURN_IF_ERROR(self->listen(address));
   return std::unique_ptr<Listener>(std::move(self));
 }
 
-Status UcxListener::listen(const Address& address) {
+Status ProcessListener::listen(const Address& address) {
   const Result<SocketAddress> socket = resolve(address);
   if (!socket.is_ok()) return {ErrorCode::kIoError, concat("listen: ", socket.status().message())};
+  const Result<UcxWorker*> ucx = links_.ucx();
+  if (!ucx.is_ok()) return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucx.status().message())};
   ucp_listener_params_t params{};
   params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
   params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&socket->storage);
   params.sockaddr.addrlen = socket->length;
-  params.conn_handler.cb = &UcxListener::on_connect;
+  params.conn_handler.cb = &ProcessListener::on_connect;
   params.conn_handler.arg = this;
-  if (const ucs_status_t status = ucp_listener_create(worker_->handle(), &params, &listener_); status != UCS_OK)
+  if (const ucs_status_t status = ucp_listener_create((*ucx)->handle(), &params, &listener_); status != UCS_OK)
     return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucs_status_string(status))};
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   if (const ucs_status_t status = ucp_listener_query(listener_, &attributes); status != UCS_OK)
     return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucs_status_string(status))};
   shared_->address = to_address(attributes.sockaddr);
+  listen_on_this_host();
   return Status::ok();
 }
 
-UcxListener::~UcxListener() {
-  if (listener_ != nullptr) ucp_listener_destroy(listener_);
+// Callers that cannot come this way take the other.
+void ProcessListener::listen_on_this_host() {
+  if (links_.rings() == nullptr) return;
+  const Status status = links_.rings()->listen(ring_name(address()), [this](const std::shared_ptr<Link>& link) {
+    if (!wants_strangers()) return false;
+    add(link);
+    return true;
+  });
+  if (!status.is_ok()) WEIR_LOG_WARN("net: {}; messages within this host go through UCX", status.message());
+}
+
+void ProcessListener::stop_listening() {
+  if (links_.rings() != nullptr) links_.rings()->stop_listening();
+  if (listener_ != nullptr) ucp_listener_destroy(std::exchange(listener_, nullptr));
+}
+
+ProcessListener::~ProcessListener() {
+  stop_listening();
   ready_.clear();
   for (const auto& entry : peers_) fail_incoming(*entry.second);
-  worker_.reset();
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
 // ---------------------------------------------------------------- the loop
 
-void UcxListener::run() {
+void ProcessListener::run() {
   while (true) {
     for (const Task& task : inbox_.take()) task();
     timers_.run(Clock::now());
-    const bool has_progressed = worker_->progress();
+    const bool has_progressed = links_.progress();
     for (const Task& task : std::exchange(ready_, {})) task();
     if (may_return()) break;
     if (has_progressed) continue;
-    if (worker_->is_lively()) {
+    if (links_.is_lively()) {
       std::this_thread::yield();
     } else {
       sleep();
     }
   }
   // Replies that were sent leave before the connections end.
-  ucp_listener_destroy(std::exchange(listener_, nullptr));
+  stop_listening();
   for (const auto& entry : peers_) entry.second->link->say_goodbye();
-  worker_->flush(Clock::now() + kClosePatience);
+  links_.flush(Clock::now() + kClosePatience);
   for (const auto& entry : std::exchange(peers_, {})) {
     entry.second->link->abort();
     fail_incoming(*entry.second);
   }
   strangers_.clear();
   sessions_.clear();
-  worker_->finish_closing(Clock::now() + kClosePatience);
+  links_.finish_closing(Clock::now() + kClosePatience);
 }
 
-bool UcxListener::may_return() {
+bool ProcessListener::may_return() {
   if (!is_stopping_ || shared_->outstanding > 0) return false;
   if (stop_patience_ == Clock::time_point::max()) stop_patience_ = Clock::now() + kStopPatience;
-  return !worker_->has_streams() || Clock::now() > stop_patience_;
+  return !links_.has_streams() || Clock::now() > stop_patience_;
 }
 
-void UcxListener::stop() {
+void ProcessListener::stop() {
   is_stopping_ = true;
   wake();
 }
 
-void UcxListener::post(Task task) {
+void ProcessListener::post(Task task) {
   if (inbox_.add(std::move(task))) wake();
 }
 
-void UcxListener::wake() {
+void ProcessListener::wake() {
   const std::uint64_t one = 1;
   // Fails only if it is full, and then it is awake.
   static_cast<void>(!::write(wake_fd_, &one, sizeof one));
 }
 
-void UcxListener::sleep() {
-  worker_->sleep(std::min(timers_.next(), stop_patience_), wake_fd_);
+void ProcessListener::sleep() {
+  links_.sleep(std::min(timers_.next(), stop_patience_), wake_fd_);
   std::uint64_t count = 0;
   static_cast<void>(!::read(wake_fd_, &count, sizeof count));
 }
 
 // ---------------------------------------------------------------- peers
 
-void UcxListener::on_connect(ucp_conn_request_h request, void* listener) {
-  static_cast<UcxListener*>(listener)->accept(request);
+void ProcessListener::on_connect(ucp_conn_request_h request, void* listener) {
+  static_cast<ProcessListener*>(listener)->accept(request);
 }
 
-void UcxListener::accept(ucp_conn_request_h request) {
-  if (is_stopping_ || strangers_.size() >= kMostStrangers) {
+void ProcessListener::accept(ucp_conn_request_h request) {
+  if (!wants_strangers()) {
     ucp_listener_reject(listener_, request);
     return;
   }
-  Result<std::shared_ptr<Link>> link = worker_->accept(request);
+  Result<std::shared_ptr<Link>> link = (*links_.ucx())->accept(request);
   if (!link.is_ok()) {
     WEIR_LOG_WARN("net: {}: a connection failed: {}", address().text, link.status().message());
     return;
   }
+  add(std::move(*link));
+}
+
+void ProcessListener::add(std::shared_ptr<Link> link) {
   auto peer = std::make_shared<Peer>(Peer{.id = next_peer_++,
-                                          .link = std::move(*link),
+                                          .link = std::move(link),
                                           .handshake = ListenerHandshake(key_, kProtocolVersion),
                                           .identity = {},
                                           .incoming = {},
                                           .outgoing = {}});
   peer->link->set_on_failure([this, id = peer->id](const Status&) { lose(id); });
-  strangers_[peer->link->endpoint()] = peer;
+  strangers_[peer->link.get()] = peer;
   peers_[peer->id] = peer;
   timers_.add(Clock::now() + kStrangerPatience, [this, id = peer->id] {
     const auto found = peers_.find(id);
@@ -328,25 +355,25 @@ void UcxListener::accept(ucp_conn_request_h request) {
   });
 }
 
-void UcxListener::lose(PeerId id) {
+void ProcessListener::lose(PeerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   const std::shared_ptr<Peer> peer = found->second;
   peers_.erase(found);
   sessions_.erase(peer->session);
-  strangers_.erase(peer->link->endpoint());
+  strangers_.erase(peer->link.get());
   peer->link->abort();
   fail_incoming(*peer);
   // After the requests of it that have come.
   if (peer->is_proven) ready_.push_back([this, id] { handler_.disconnected(id); });
 }
 
-void UcxListener::fail_incoming(Peer& peer) {
+void ProcessListener::fail_incoming(Peer& peer) {
   auto incoming = std::exchange(peer.incoming, {});
   for (auto& entry : incoming) entry.second.done(gone(address(), "the caller is gone"));
 }
 
-void UcxListener::take_greeting(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from) {
+void ProcessListener::take_greeting(const Frame& frame, std::span<const std::byte> payload, Link* from) {
   const auto found = strangers_.find(from);
   if (found == strangers_.end()) return;
   const std::shared_ptr<Peer> peer = found->second;
@@ -363,8 +390,8 @@ void UcxListener::take_greeting(const Frame& frame, std::span<const std::byte> p
   }
 }
 
-void UcxListener::welcome(const std::shared_ptr<Peer>& peer, Identity identity) {
-  strangers_.erase(peer->link->endpoint());
+void ProcessListener::welcome(const std::shared_ptr<Peer>& peer, Identity identity) {
+  strangers_.erase(peer->link.get());
   const Sessions sessions = peer->handshake.sessions();
   peer->is_proven = true;
   peer->identity = std::move(identity);
@@ -376,7 +403,7 @@ void UcxListener::welcome(const std::shared_ptr<Peer>& peer, Identity identity) 
   peer->link->set_session(sessions.to_caller);
 }
 
-void UcxListener::refuse(Peer& peer, const Status& why) {
+void ProcessListener::refuse(Peer& peer, const Status& why) {
   WEIR_LOG_INFO("net: {}: a caller was refused: {}", address().text, why.message());
   Frame answer;
   answer.kind = FrameKind::kRefusal;
@@ -386,7 +413,7 @@ void UcxListener::refuse(Peer& peer, const Status& why) {
 
 // ---------------------------------------------------------------- frames of peers that have proven the key
 
-void UcxListener::take(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from) {
+void ProcessListener::take(const Frame& frame, std::span<const std::byte> payload, Link* from) {
   if (is_handshake(frame.kind)) return take_greeting(frame, payload, from);
   const auto found = sessions_.find(frame.session);
   if (found == sessions_.end()) return;
@@ -394,18 +421,18 @@ void UcxListener::take(const Frame& frame, std::span<const std::byte> payload, u
   switch (frame.kind) {
     case FrameKind::kCall: {
       // Shared only because tasks can be copied.  While stopping, it is dropped.
-      auto request = std::make_shared<Request>(std::make_unique<UcxRequest>(shared_, peer, frame, payload));
+      auto request = std::make_shared<Request>(std::make_unique<ProcessRequest>(shared_, peer, frame, payload));
       if (!is_stopping_) ready_.push_back([this, request] { handler_.handle(std::move(*request)); });
       return;
     }
     case FrameKind::kBody: return take_body(*peer, frame, payload);
-    case FrameKind::kGoodbye: return peer->link->take_goodbye();
+    case FrameKind::kGoodbye: return peer->link->fail(left());
     case FrameKind::kCancel: return cancel(*peer, frame.call);
     default: return;
   }
 }
 
-void UcxListener::take_body(Peer& peer, const Frame& frame, std::span<const std::byte> payload) {
+void ProcessListener::take_body(Peer& peer, const Frame& frame, std::span<const std::byte> payload) {
   const auto found = peer.incoming.find(frame.call);
   if (found == peer.incoming.end()) return;
   Incoming& incoming = found->second;
@@ -419,7 +446,7 @@ void UcxListener::take_body(Peer& peer, const Frame& frame, std::span<const std:
   ready_.push_back([done] { done(Status::ok()); });
 }
 
-void UcxListener::cancel(Peer& peer, std::uint64_t call) {
+void ProcessListener::cancel(Peer& peer, std::uint64_t call) {
   if (const auto found = peer.outgoing.find(call); found != peer.outgoing.end()) found->second->stop();
   const auto found = peer.incoming.find(call);
   if (found == peer.incoming.end()) return;
@@ -430,8 +457,8 @@ void UcxListener::cancel(Peer& peer, std::uint64_t call) {
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> listen_ucx(const Address& address, const Key& key, Handler& handler) {
-  return UcxListener::create(address, key, handler);
+Result<std::unique_ptr<Listener>> listen_process(const Address& address, const Key& key, Handler& handler) {
+  return ProcessListener::create(address, key, handler);
 }
 
 }  // namespace weir::net::internal

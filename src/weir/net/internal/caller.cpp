@@ -1,4 +1,4 @@
-// The calling end over UCX: connections, and the calls under way on them.
+// The calling end: connections to other processes, and the calls under way on them.
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,8 @@
 #include <weir/net/internal/call_table.h>
 #include <weir/net/internal/errors.h>
 #include <weir/net/internal/handshake.h>
+#include <weir/net/internal/links.h>
 #include <weir/net/internal/transports.h>
-#include <weir/net/internal/ucx_worker.h>
 
 namespace weir::net::internal {
 
@@ -24,28 +24,25 @@ struct Greeting {
   std::optional<Status> result;
 };
 
-class UcxConnection;
+class ProcessConnection;
 
 /// What a Caller and its connections share.
 class CallerState {
  public:
-  static Result<std::shared_ptr<CallerState>> create() {
-    auto self = std::make_shared<CallerState>();
-    WEIR_TRY(self->worker_,
-             UcxWorker::create([state = self.get()](const Frame& frame, std::span<const std::byte> payload,
-                                                    ucp_ep_h from) { state->take(frame, payload, from); }));
-    return self;
-  }
+  explicit CallerState(Rings rings)
+      : links_([this](const Frame& frame, std::span<const std::byte> payload,
+                      const Link* from) { take(frame, payload, from); },
+               rings) {}
 
-  [[nodiscard]] UcxWorker& worker() { return *worker_; }
+  [[nodiscard]] Links& links() { return links_; }
   [[nodiscard]] CallTable& table() { return table_; }
 
   Result<std::shared_ptr<Link>> greet(const Address& address, Greeting& greeting, Deadline deadline);
 
-  void add(std::uint64_t session, UcxConnection& connection) { connections_[session] = &connection; }
+  void add(std::uint64_t session, ProcessConnection& connection) { connections_[session] = &connection; }
   void remove(std::uint64_t session) { connections_.erase(session); }
 
-  /// Ends a call with `result`, as soon as UCX does not hold its body any more.
+  /// Ends a call with `result`, as soon as nobody reads its body any more.
   void settle(CallId id, Result<Reply> result);
   void expire(Clock::time_point now);
 
@@ -53,11 +50,11 @@ class CallerState {
   /// What the table keeps for us with each call.
   struct Progress {
     std::shared_ptr<Outgoing> body;
-    std::optional<Result<Reply>> result;  // known, but the body is still UCX's
+    std::optional<Result<Reply>> result;  // known, but the body is still being read
   };
 
-  void take(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from);
-  void take_greeting(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from);
+  void take(const Frame& frame, std::span<const std::byte> payload, const Link* from);
+  void take_greeting(const Frame& frame, std::span<const std::byte> payload, const Link* from);
   void take_reply(CallId id, CallTable::Pending& pending, const Frame& frame, std::span<const std::byte> payload);
   void take_body(CallId id, CallTable::Pending& pending, const Frame& frame, std::span<const std::byte> payload);
   void send_body(CallId id, CallTable::Pending& pending);
@@ -65,37 +62,37 @@ class CallerState {
   static Progress& progress_of(CallTable::Pending& pending);
 
   CallTable table_;
-  std::unordered_map<std::uint64_t, UcxConnection*> connections_;  // by the session of frames to us
+  std::unordered_map<std::uint64_t, ProcessConnection*> connections_;  // by the session of frames to us
   std::shared_ptr<Link> greeting_link_;
   Greeting* greeting_ = nullptr;
-  std::unique_ptr<UcxWorker> worker_;  // last: ends first, while what its bodies tell is still there
+  Links links_;  // last: ends first, while what its bodies tell is still there
 };
 
-class UcxConnection : public Connection {
+class ProcessConnection : public Connection {
  public:
-  UcxConnection(std::shared_ptr<CallerState> state, std::shared_ptr<Link> link, Address address, Sessions sessions)
+  ProcessConnection(std::shared_ptr<CallerState> state, std::shared_ptr<Link> link, Address address, Sessions sessions)
       : state_(std::move(state)), link_(std::move(link)), address_(std::move(address)), session_(sessions.to_caller) {
     link_->set_session(sessions.to_listener);
     link_->set_on_failure([this](const Status& why) { fail(why.message()); });
     state_->add(session_, *this);
   }
-  UcxConnection(const UcxConnection&) = delete;
-  UcxConnection& operator=(const UcxConnection&) = delete;
+  ProcessConnection(const ProcessConnection&) = delete;
+  ProcessConnection& operator=(const ProcessConnection&) = delete;
 
-  ~UcxConnection() override {
+  ~ProcessConnection() override {
     state_->remove(session_);
     if (link_->is_open()) {
       link_->say_goodbye();
-      state_->worker().flush(Clock::now() + kGoodbyePatience);
+      state_->links().flush(Clock::now() + kGoodbyePatience);
     }
     link_->abort();
     fail("the connection was closed");
-    // UCX gives back bodies that were being sent.
+    // Bodies that were being sent are given back.
     const auto patience = Clock::now() + kGivePatience;
-    while (!state_->table().calls_of(this).empty() && Clock::now() < patience) state_->worker().progress();
+    while (!state_->table().calls_of(this).empty() && Clock::now() < patience) state_->links().progress();
     for (const CallId id : state_->table().calls_of(this))
       state_->table().finish(id, gone(address_, "the connection was closed"));
-    state_->worker().finish_closing(patience);
+    state_->links().finish_closing(patience);
     state_->table().run_ready_of(this);
   }
 
@@ -133,8 +130,8 @@ class UcxConnection : public Connection {
   std::uint64_t session_;
 };
 
-UcxConnection* connection_of(const CallTable::Pending& pending) {
-  return static_cast<UcxConnection*>(const_cast<void*>(pending.owner));  // the table only compares it
+ProcessConnection* connection_of(const CallTable::Pending& pending) {
+  return static_cast<ProcessConnection*>(const_cast<void*>(pending.owner));  // the table only compares it
 }
 
 CallerState::Progress& CallerState::progress_of(CallTable::Pending& pending) {
@@ -156,7 +153,7 @@ void CallerState::expire(Clock::time_point now) {
   for (const CallId id : table_.expired(now)) {
     CallTable::Pending* pending = table_.find(id);
     if (pending == nullptr) continue;
-    UcxConnection* connection = connection_of(*pending);
+    ProcessConnection* connection = connection_of(*pending);
     const bool is_held =
         pending->transport != nullptr && progress_of(*pending).body != nullptr && progress_of(*pending).body->is_held();
     Frame cancel;
@@ -169,10 +166,10 @@ void CallerState::expire(Clock::time_point now) {
   }
 }
 
-void CallerState::take(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from) {
+void CallerState::take(const Frame& frame, std::span<const std::byte> payload, const Link* from) {
   if (is_handshake(frame.kind)) return take_greeting(frame, payload, from);
   const auto found = connections_.find(frame.session);
-  if (found != connections_.end() && frame.kind == FrameKind::kGoodbye) return found->second->link().take_goodbye();
+  if (found != connections_.end() && frame.kind == FrameKind::kGoodbye) return found->second->link().fail(left());
   CallTable::Pending* pending = table_.find(frame.call);
   // Late frames of calls that are over are usual; those of others are not ours.
   if (found == connections_.end() || pending == nullptr || pending->owner != found->second) return;
@@ -230,9 +227,8 @@ void CallerState::send_body(CallId id, CallTable::Pending& pending) {
   });
 }
 
-void CallerState::take_greeting(const Frame& frame, std::span<const std::byte> payload, ucp_ep_h from) {
-  if (greeting_ == nullptr || greeting_link_ == nullptr || from != greeting_link_->endpoint() || greeting_->result)
-    return;
+void CallerState::take_greeting(const Frame& frame, std::span<const std::byte> payload, const Link* from) {
+  if (greeting_ == nullptr || greeting_link_ == nullptr || from != greeting_link_.get() || greeting_->result) return;
   if (frame.kind == FrameKind::kRefusal) {
     greeting_->result = greeting_->handshake.read_refusal(payload);
   } else if (frame.kind == FrameKind::kWelcome) {
@@ -250,9 +246,7 @@ void CallerState::take_greeting(const Frame& frame, std::span<const std::byte> p
 }
 
 Result<std::shared_ptr<Link>> CallerState::greet(const Address& address, Greeting& greeting, Deadline deadline) {
-  WEIR_TRY(const SocketAddress socket, resolve(address));
-  WEIR_TRY(std::shared_ptr<Link> link,
-           worker_->connect(reinterpret_cast<const sockaddr*>(&socket.storage), socket.length));
+  WEIR_TRY(std::shared_ptr<Link> link, links_.connect(address, deadline));
   link->set_on_failure([&greeting](const Status& why) {
     if (!greeting.result) greeting.result = why;
   });
@@ -260,7 +254,7 @@ Result<std::shared_ptr<Link>> CallerState::greet(const Address& address, Greetin
   greeting_link_ = link;
   link->send(Frame{}, greeting.handshake.hello());
   while (!greeting.result && Clock::now() < deadline) {
-    if (!worker_->progress()) worker_->sleep(deadline);
+    if (!links_.progress()) links_.sleep(deadline);
   }
   greeting_ = nullptr;
   greeting_link_ = nullptr;
@@ -273,24 +267,25 @@ Result<std::shared_ptr<Link>> CallerState::greet(const Address& address, Greetin
   return link;
 }
 
-class UcxCaller : public Caller {
+class ProcessCaller : public Caller {
  public:
-  UcxCaller(std::shared_ptr<CallerState> state, std::uint32_t version) : state_(std::move(state)), version_(version) {}
+  ProcessCaller(std::shared_ptr<CallerState> state, std::uint32_t version)
+      : state_(std::move(state)), version_(version) {}
 
   Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline deadline) override {
     WEIR_RETURN_IF_ERROR(check_key(address, key));
     if (!address.text.starts_with("tcp:"))
-      return invalid_argument(concat("connect to ", address.text, ": UCX needs tcp:HOST:PORT"));
+      return invalid_argument(concat("connect to ", address.text, ": other processes have addresses tcp:HOST:PORT"));
     Greeting greeting{CallerHandshake(key, Identity::of_this_process(), version_), std::nullopt};
     Result<std::shared_ptr<Link>> link = state_->greet(address, greeting, deadline);
     if (!link.is_ok()) return cannot_connect(address, link.status());
     if (!(*link)->is_open()) return cannot_connect(address, {ErrorCode::kUnavailable, "the server has gone at once"});
     return std::unique_ptr<Connection>(
-        std::make_unique<UcxConnection>(state_, std::move(*link), address, greeting.handshake.sessions()));
+        std::make_unique<ProcessConnection>(state_, std::move(*link), address, greeting.handshake.sessions()));
   }
 
   void progress() override {
-    while (state_->worker().progress()) {
+    while (state_->links().progress()) {
       if (state_->table().has_ready()) break;
     }
     state_->expire(Clock::now());
@@ -299,7 +294,7 @@ class UcxCaller : public Caller {
 
   void wait(Deadline deadline) override {
     if (!state_->table().has_ready())
-      state_->worker().spin_then_sleep(std::min(deadline, state_->table().next_deadline()));
+      state_->links().spin_then_sleep(std::min(deadline, state_->table().next_deadline()));
     progress();
   }
 
@@ -310,9 +305,8 @@ class UcxCaller : public Caller {
 
 }  // namespace
 
-Result<std::unique_ptr<Caller>> make_ucx_caller(std::uint32_t version) {
-  WEIR_TRY(std::shared_ptr<CallerState> state, CallerState::create());
-  return std::unique_ptr<Caller>(std::make_unique<UcxCaller>(std::move(state), version));
+std::unique_ptr<Caller> make_process_caller(std::uint32_t version, Rings rings) {
+  return std::make_unique<ProcessCaller>(std::make_shared<CallerState>(rings), version);
 }
 
 }  // namespace weir::net::internal

@@ -1,0 +1,148 @@
+#pragma once
+
+// What carries frames between two ends, whatever it is made of: a Worker (one thread's links and what wakes it), its Links (one for each
+// peer), and bodies on their way out.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <weir/base/result.h>
+#include <weir/net/internal/frame.h>
+#include <weir/net/net.h>
+
+namespace weir::net::internal {
+
+class Link;
+class Worker;
+
+/// How soon to look again where no event tells that a peer has taken something in.
+inline constexpr auto kRestless = std::chrono::microseconds(200);
+
+/// A body on its way out, piece by piece.
+class Outgoing {
+ public:
+  Outgoing(Link& link, std::uint64_t call, std::span<const std::byte> body, std::function<void()> finished);
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+  virtual ~Outgoing() = default;
+
+  /// Sends no further piece.  `finished` comes once nobody reads the body any more.
+  void stop() { is_stopped_ = true; }
+  /// Whether somebody may still read the body.
+  [[nodiscard]] virtual bool is_held() const = 0;
+
+ protected:
+  static constexpr std::size_t kMostAtOnce = 32;  // pieces, so that one long body does not keep all others waiting
+
+  /// True if it sent something.
+  virtual bool pump() = 0;
+  [[nodiscard]] bool has_more() const { return !is_stopped_ && next_ < body_.size(); }
+  /// The frame of the next piece, of `length` bytes; it counts as sent.
+  Frame next_frame(std::size_t length);
+  [[nodiscard]] Link& link() const { return *link_; }
+
+  std::span<const std::byte> body_;
+  std::size_t next_ = 0;
+
+ private:
+  friend class Worker;
+  friend class Link;
+  std::shared_ptr<Link> link_;
+  std::uint64_t call_;
+  std::function<void()> finished_;
+  bool is_stopped_ = false;
+};
+
+/// One end of a connection.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  explicit Link(Worker& worker) : worker_(&worker) {}
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  virtual ~Link() = default;
+
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  /// What frames carry from now on.
+  void set_session(std::uint64_t session) { session_ = session; }
+  [[nodiscard]] std::uint64_t session() const { return session_; }
+  /// Called once, from Worker::progress(), if the other end is gone.
+  void set_on_failure(std::function<void(const Status&)> on_failure) { on_failure_ = std::move(on_failure); }
+
+  /// Nothing if the link is closed: that has been told.
+  void send(Frame frame, Bytes payload = {});
+  /// `finished` once nobody reads the body any more, sent or not; from Worker::progress().
+  std::shared_ptr<Outgoing> send_body(std::uint64_t call, std::span<const std::byte> body,
+                                      std::function<void()> finished);
+  /// Tells the other end that this one goes; abort() comes next.
+  void say_goodbye();
+  /// The other end is gone: on_failure is called soon, after what it sent before.
+  void fail(Status why);
+  /// Closes at once: what has not been sent is given up.  on_failure is not called any more.
+  void abort();
+
+ protected:
+  friend class Worker;
+  virtual void send_frame(const Frame& frame, Bytes payload) = 0;
+  virtual std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
+                                                  std::function<void()> finished) = 0;
+  virtual void close() = 0;
+
+  Worker* worker_;
+  bool is_open_ = false;
+
+ private:
+  std::uint64_t session_ = 0;
+  std::function<void(const Status&)> on_failure_;
+};
+
+/// \threadsafety One thread at a time.
+class Worker {
+ public:
+  /// A frame has come; `from` may be null but in the handshake.  It must not begin or end links, but may fail() them.
+  using OnFrame = std::function<void(const Frame&, std::span<const std::byte> payload, Link* from)>;
+
+  explicit Worker(OnFrame on_frame) : on_frame_(std::move(on_frame)) {}
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  virtual ~Worker() = default;
+
+  /// Does what can be done now; true if there was something.
+  bool progress();
+  /// To be called before sleeping on event_fd(): the longest that may be slept, 0 if there is something to do at once.
+  virtual Clock::duration arm() = 0;
+  [[nodiscard]] virtual int event_fd() const = 0;
+
+  [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
+  [[nodiscard]] bool has_failures() const { return !failures_.empty(); }
+  /// Lets what was sent leave this process.
+  virtual void flush(Deadline deadline) = 0;
+  /// Lets links that were closed end; only then may the other end notice.
+  virtual void finish_closing(Deadline deadline) = 0;
+
+ protected:
+  friend class Link;
+  /// Takes in frames; true if there was something.
+  virtual bool take_in() = 0;
+  /// Forgets what is over.
+  virtual void collect() = 0;
+
+  OnFrame on_frame_;
+
+ private:
+  struct Failure {
+    std::shared_ptr<Link> link;
+    Status why;
+  };
+  bool pump_streams();
+  bool tell_failures();
+
+  std::list<std::shared_ptr<Outgoing>> streams_;
+  std::vector<Failure> failures_;
+};
+
+}  // namespace weir::net::internal

@@ -1,0 +1,114 @@
+#include <weir/net/internal/links.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include <poll.h>
+
+#include <weir/base/text.h>
+#include <weir/log/log.h>
+
+namespace weir::net::internal {
+
+namespace {
+
+constexpr auto kSpin = std::chrono::microseconds(50);
+
+bool has_several_cores() {
+  static const bool several = std::thread::hardware_concurrency() > 1;
+  return several;
+}
+
+timespec to_timespec(Clock::duration time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  return {seconds.count(), std::chrono::duration_cast<std::chrono::nanoseconds>(time - seconds).count()};
+}
+
+}  // namespace
+
+Rings rings_by_environment() {
+  const char* transport = std::getenv("WEIR_TRANSPORT");
+  return transport != nullptr && std::string_view(transport) == "ucx" ? Rings::kOff : Rings::kOn;
+}
+
+std::string ring_name(const Address& address) { return concat("weir-ring-", address.text); }
+
+Links::Links(Worker::OnFrame on_frame, Rings rings) : on_frame_(std::move(on_frame)) {
+  if (rings == Rings::kOff) return;
+  auto worker = RingWorker::create(on_frame_);
+  if (worker.is_ok()) {
+    rings_ = std::move(*worker);
+  } else {
+    WEIR_LOG_WARN("net: {}; messages within this host go through UCX", worker.status().message());
+  }
+}
+
+Result<UcxWorker*> Links::ucx() {
+  if (ucx_ == nullptr) {
+    WEIR_TRY(ucx_, UcxWorker::create(on_frame_));
+  }
+  return ucx_.get();
+}
+
+Result<std::shared_ptr<Link>> Links::connect(const Address& address, Deadline deadline) {
+  WEIR_TRY(const SocketAddress socket, resolve(address));
+  if (rings_ != nullptr) {
+    if (auto link = rings_->connect(ring_name(to_address(socket.storage)), deadline)) return link;
+  }
+  WEIR_TRY(UcxWorker * worker, ucx());
+  return worker->connect(reinterpret_cast<const sockaddr*>(&socket.storage), socket.length);
+}
+
+bool Links::progress() {
+  bool has_progressed = rings_ != nullptr && rings_->progress();
+  if (ucx_ != nullptr) has_progressed |= ucx_->progress();
+  if (has_progressed) last_progress_ = Clock::now();
+  return has_progressed;
+}
+
+bool Links::has_streams() const {
+  return (rings_ != nullptr && rings_->has_streams()) || (ucx_ != nullptr && ucx_->has_streams());
+}
+
+void Links::flush(Deadline deadline) {
+  if (rings_ != nullptr) rings_->flush(deadline);
+  if (ucx_ != nullptr) ucx_->flush(deadline);
+}
+
+void Links::finish_closing(Deadline deadline) {
+  if (ucx_ != nullptr) ucx_->finish_closing(deadline);
+}
+
+void Links::sleep(Deadline deadline, int wake_fd) {
+  const Clock::time_point now = Clock::now();
+  if (deadline <= now) return;
+  auto most = std::min<Clock::duration>(deadline - now, std::chrono::hours(1));
+  pollfd descriptors[3] = {{wake_fd, POLLIN, 0}, {-1, POLLIN, 0}, {-1, POLLIN, 0}};  // those below 0 are skipped
+  std::size_t next = 1;
+  for (Worker* worker : {static_cast<Worker*>(rings_.get()), static_cast<Worker*>(ucx_.get())}) {
+    if (worker == nullptr) continue;
+    if (worker->has_failures()) return;
+    most = std::min(most, worker->arm());
+    descriptors[next++].fd = worker->event_fd();
+  }
+  if (most <= kRestless && now - last_progress_ < kRestless) return;
+  const timespec timeout = to_timespec(most);
+  ::ppoll(descriptors, 3, &timeout, nullptr);
+}
+
+bool Links::is_lively() const { return has_several_cores() && Clock::now() - last_progress_ < kSpin; }
+
+void Links::spin_then_sleep(Deadline deadline) {
+  if (has_several_cores()) {
+    const auto until = std::min(Clock::now() + kSpin, deadline);
+    do {
+      if (progress()) return;
+      std::this_thread::yield();  // there may be more threads than cores, and the one that answers among them
+    } while (Clock::now() < until);
+  }
+  sleep(deadline);
+}
+
+}  // namespace weir::net::internal

@@ -1,0 +1,52 @@
+#pragma once
+
+// All links of one end, whatever they are made of: rings within the host, UCX to others.
+
+#include <memory>
+
+#include <weir/net/internal/link.h>
+#include <weir/net/internal/ring_worker.h>
+#include <weir/net/internal/transports.h>
+#include <weir/net/internal/ucx_worker.h>
+
+namespace weir::net::internal {
+
+/// \threadsafety One thread at a time.
+class Links {
+ public:
+  Links(Worker::OnFrame on_frame, Rings rings);
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  /// UCX, which is started when first needed: that takes tens of milliseconds.
+  Result<UcxWorker*> ucx();
+  /// Null if there are none.
+  [[nodiscard]] RingWorker* rings() { return rings_.get(); }
+
+  /// A link to whoever listens there: through rings if that is on this host.
+  Result<std::shared_ptr<Link>> connect(const Address& address, Deadline deadline);
+
+  /// Does what can be done now; true if there was something.
+  bool progress();
+  /// Whether something happened so recently that more is likely: then it is quicker to try again than to sleep.
+  [[nodiscard]] bool is_lively() const;
+  /// Waits until there is something to do, `wake_fd` can be read, or the deadline.  May return early.
+  void sleep(Deadline deadline, int wake_fd = -1);
+  /// As sleep(), but tries for a moment first, which is much quicker if the answer is on its way.
+  void spin_then_sleep(Deadline deadline);
+
+  [[nodiscard]] bool has_streams() const;
+  void flush(Deadline deadline);
+  void finish_closing(Deadline deadline);
+
+ private:
+  Worker::OnFrame on_frame_;
+  std::unique_ptr<RingWorker> rings_;
+  std::unique_ptr<UcxWorker> ucx_;
+  Clock::time_point last_progress_ = Clock::now();
+};
+
+/// Of the socket that callers on the host of `address` connect to.
+std::string ring_name(const Address& address);
+
+}  // namespace weir::net::internal
