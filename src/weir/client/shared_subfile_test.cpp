@@ -62,7 +62,7 @@ TEST_F(MappedSubfileTest, MemoryForReadingIsReadAndNeverWritten) {
   ASSERT_THAT(mapped, IsOk());
   whole->data()[5] = std::byte{55};
   // Entering pages ahead must not try to write them.
-  (*mapped)->prepare(0, storage::kChunkBytes);
+  EXPECT_TRUE((*mapped)->prepare(0, storage::kChunkBytes));
   EXPECT_EQ((*mapped)->data()[5], std::byte{55});
   EXPECT_EQ((*mapped)->touched(0, 10), MappedSubfile::Touched::kAll);
   EXPECT_FALSE((*mapped)->is_full(0, 10));

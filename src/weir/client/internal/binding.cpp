@@ -207,6 +207,7 @@ Status Binding::reserve(Part& part, Range hull, Counters& counters) {
   // Whole chunks: only those can be written without asking.
   table.range = std::make_unique<wire::Range>(hull.from / storage::kChunkBytes * storage::kChunkBytes,
                                               ceil_div(hull.to, storage::kChunkBytes) * storage::kChunkBytes);
+  table.mapped = true;
   Outgoing call{part.server, wire::encode_request(std::move(table), session_->timeout_ms(), part.store), {}, {}, {}};
   Counters::add(counters.messages, 1);
   Counters::add(counters.index_bytes, static_cast<std::int64_t>(call.head.size()));
@@ -220,8 +221,7 @@ Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hu
     if (!mapping.is_ok()) return;
     if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.write_plan = std::move(plan).value();
   });
-  if (!part.write_plan) return false;
-  memory.prepare(hull.from, hull.to);
+  if (!part.write_plan || !memory.prepare(hull.from, hull.to)) return false;
   part.write_plan->run({access.data, access.from}, {memory.data(), 0}, access.range());
   storage::raise(memory.control().length, hull.to);
   storage::raise(memory.control().file_end, file_end);
@@ -230,7 +230,7 @@ Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hu
 }
 
 bool Binding::read_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Counters& counters) {
-  memory.prepare(hull.from, hull.to);
+  if (!memory.prepare(hull.from, hull.to)) return false;
   if (!part.is_exact) {
     // There is no order in which one pass serves both ends: by way of a message that nobody sends.
     constexpr Offset kStep = Offset{1} << 20;

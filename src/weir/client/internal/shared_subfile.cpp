@@ -97,8 +97,8 @@ MappedSubfile::Touched MappedSubfile::touched(Offset from, Offset to) const {
   return all ? Touched::kAll : any ? Touched::kSome : Touched::kNone;
 }
 
-void MappedSubfile::prepare(Offset from, Offset to) {
-  if (to - from < kWorthPreparing) return;
+bool MappedSubfile::prepare(Offset from, Offset to) {
+  if (to - from < kWorthPreparing) return true;
   const std::lock_guard lock(mutex_);
   const Offset end = ceil_div(to, kChunkBytes);
   if (static_cast<Offset>(prepared_.size()) < end) prepared_.resize(static_cast<std::size_t>(end));
@@ -107,13 +107,16 @@ void MappedSubfile::prepare(Offset from, Offset to) {
   };
   for (Offset chunk = from / kChunkBytes; chunk < end; ++chunk) {
     const Offset first = chunk;
-    for (; chunk < end && is_due(chunk); ++chunk) prepared_[static_cast<std::size_t>(chunk)] = true;
-    // Advice only: without it, pages are entered when they are first touched.
-    if (chunk > first) {
-      (void)::madvise(data() + first * kChunkBytes, static_cast<std::size_t>((chunk - first) * kChunkBytes),
-                      is_writable_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-    }
+    while (chunk < end && is_due(chunk)) ++chunk;
+    if (chunk == first) continue;
+    const auto bytes = static_cast<std::size_t>((chunk - first) * kChunkBytes);
+    // Kernels without it answer EINVAL, and pages are entered when they are first touched.
+    if (::madvise(data() + first * kChunkBytes, bytes, is_writable_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0 &&
+        errno != EINVAL)
+      return false;
+    std::fill(prepared_.begin() + first, prepared_.begin() + chunk, true);
   }
+  return true;
 }
 
 Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, const Target& target, Fetched& cost) {

@@ -49,8 +49,9 @@ class MappedSubfile {
   enum class Touched { kNone, kSome, kAll };
   [[nodiscard]] Touched touched(Offset from, Offset to) const;
 
-  /// Enters existing pages of [from, to) into this process's tables at once instead of one by one.
-  void prepare(Offset from, Offset to);
+  /// Makes the pages of full chunks of [from, to), as far as they are missing, and enters them into this process's tables, at once instead of
+  /// one by one.  False if the system has no memory for them: touching them would end this process.
+  [[nodiscard]] bool prepare(Offset from, Offset to);
 
  private:
   MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,

@@ -308,8 +308,12 @@ void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {
 
 void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
   WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMaxBytes));
-  answer_in_turn(call, request.subfile.get(), Use::kWrite, [this, range](SubfileId id) {
+  answer_in_turn(call, request.subfile.get(), Use::kWrite, [this, range, mapped = request.mapped](SubfileId id) {
     dirty_.insert(id);
+    if (mapped) {
+      const auto memory = store_.map(id, range.from, range.to, true);
+      if (memory.is_ok() && *memory) return Status::ok();
+    }
     return store_.reserve(id, range.from, range.to);
   });
 }
