@@ -113,7 +113,7 @@ Ratio Team::compare(const std::function<void()>& ours, const std::function<void(
     const double second = time(ours_first ? rival : ours, repeats);
     ratios.push_back(ours_first ? second / first : first / second);
   }
-  return transfer::internal::summary(std::move(ratios));
+  return spread_of(std::move(ratios));
 }
 
 double Team::sum(double value) const {

@@ -47,7 +47,7 @@ Partition matrix(Offset edge, const Layout& layout) {
       concat("hpf(shape=[", edge, ",", edge, "], elem=1, dist=(", layout.dist, "), grid=[", layout.grid, "])")));
 }
 
-double median(std::vector<double> values) { return transfer::internal::summary(std::move(values)).median; }
+double median(std::vector<double> values) { return spread_of(std::move(values)).median; }
 
 // Of one worker, in seconds.
 struct Phases {

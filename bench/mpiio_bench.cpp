@@ -30,7 +30,12 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <weir/base/spread.h>
+
 namespace {
+
+using weir::Spread;
+using weir::spread_of;
 
 using Offset = long long;
 
@@ -638,18 +643,6 @@ struct Contender {
   std::function<void()> turn;
   std::vector<double> seconds;
 };
-
-struct Spread {
-  double low = 0;
-  double median = 0;
-  double high = 0;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return {values[n / 4], values[n / 2], values[n - 1 - n / 4]};
-}
 
 void print_row(const Job& job, const char* operation, const Contender& contender, const std::vector<double>& ours,
                Offset bytes, const Settings& settings) {

@@ -164,7 +164,7 @@ class GoalBench {
     const View view = expect(file.view(element));
     const auto write = [&] { expect(view.write(0, ours_.span())); };
     write();
-    return transfer::internal::summary(times_of(11, write)).median;
+    return spread_of(times_of(11, write)).median;
   }
 
   void small_reads() {
@@ -226,7 +226,7 @@ class GoalBench {
   static Ratio microseconds(int calls, Measure measure) {
     std::vector<double> times;
     for (int i = 0; i < calls; ++i) times.push_back(measure() * 1e6);
-    return transfer::internal::summary(std::move(times));
+    return spread_of(std::move(times));
   }
 
   static Ratio scaled(const Ratio& value, double factor) {
@@ -332,7 +332,7 @@ class MethodBench {
     return times;
   }
 
-  static double median(const std::vector<double>& values) { return transfer::internal::summary(values).median; }
+  static double median(const std::vector<double>& values) { return spread_of(values).median; }
 
   void add_throughput(const Pattern& pattern, bool is_matching, Offset edge, std::size_t op,
                       const std::vector<std::vector<double>>& times, double bytes) {
@@ -362,7 +362,7 @@ class MethodBench {
     }
     std::vector<double> ratios;
     for (std::size_t turn = 0; turn < times[0].size(); ++turn) ratios.push_back(times[best][turn] / times[0][turn]);
-    return transfer::internal::summary(std::move(ratios));
+    return spread_of(std::move(ratios));
   }
 
   PlotPanel& panel(const std::string& title) {
@@ -393,7 +393,7 @@ class MethodBench {
     for (int i = 0; team_.is_first() && i < (is_quick_ ? 20 : 50); ++i) times.push_back(part.seconds_to_set_view());
     team_.barrier();
     if (!team_.is_first()) return;
-    const Ratio seconds = transfer::internal::summary(std::move(times));
+    const Ratio seconds = spread_of(std::move(times));
     for (const double value : {seconds.median, seconds.low, seconds.high}) row.push_back(number(1e6 * value, 1));
     for (const double access : access_seconds) row.push_back(number(100 * seconds.median / access, 2));
     declaring_.rows.push_back(std::move(row));

@@ -30,6 +30,7 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
+#include <weir/base/spread.h>
 #include <weir/base/text.h>
 #include <weir/net/net.h>
 
@@ -293,16 +294,6 @@ double seconds_of(const std::function<void()>& run) {
   const auto start = Clock::now();
   run();
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct Spread {
-  double low, median, high;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double part) { return values[static_cast<std::size_t>(part * double(values.size() - 1))]; };
-  return {at(0.25), at(0.5), at(0.75)};
 }
 
 void measure_latency(WeirClient& weir, RawClient& raw, int repeats) {

@@ -23,6 +23,7 @@
 
 #include <mpi.h>
 
+#include <weir/base/spread.h>
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
 #include <weir/layout/mapping.h>
@@ -223,18 +224,6 @@ double seconds_of(const std::function<void()>& turn) {
   double slowest = 0;
   MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return slowest;
-}
-
-struct Spread {
-  double low = 0;
-  double median = 0;
-  double high = 0;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return {values[n / 4], values[n / 2], values[n - 1 - n / 4]};
 }
 
 struct Contender {

@@ -525,7 +525,7 @@ void random_patterns(Bench& bench, int patterns) {
   std::sort(lines.begin(), lines.end(), [](const Line& x, const Line& y) { return x.ratio.median < y.ratio.median; });
   std::vector<double> medians;
   for (const Line& line : lines) medians.push_back(line.ratio.median);
-  bench.add({concat(family, ", median of ", patterns), "(offset, length) memcpy loop", internal::summary(medians), 1});
+  bench.add({concat(family, ", median of ", patterns), "(offset, length) memcpy loop", spread_of(medians), 1});
   for (std::size_t i = 0; i < std::min<std::size_t>(8, lines.size()); ++i) {
     bench.add(lines[i]);
   }

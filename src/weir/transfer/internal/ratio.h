@@ -11,14 +11,12 @@
 
 #include <time.h>
 
+#include <weir/base/spread.h>
+
 namespace weir::transfer::internal {
 
-/// How often ours is faster than the rival: rival's time / our time.  Median and quartiles of the ratios of neighbouring turns.
-struct Ratio {
-  double median = 0;
-  double low = 0;
-  double high = 0;
-};
+/// How often ours is faster than the rival: rival's time / our time, of neighbouring turns.
+using Ratio = Spread;
 
 struct RatioOptions {
   int turns = 31;
@@ -57,14 +55,6 @@ inline int repeats_for(const std::function<void()>& work, double batch_seconds) 
   return repeats;
 }
 
-inline Ratio summary(std::vector<double> ratios) {
-  std::sort(ratios.begin(), ratios.end());
-  const auto at = [&](double share) {
-    return ratios[static_cast<std::size_t>(share * static_cast<double>(ratios.size() - 1))];
-  };
-  return {at(0.5), at(0.25), at(0.75)};
-}
-
 inline Ratio compare(const std::function<void()>& ours, const std::function<void()>& rival,
                      const RatioOptions& options) {
   const int repeats = std::max(repeats_for(ours, options.batch_seconds), repeats_for(rival, options.batch_seconds));
@@ -75,7 +65,7 @@ inline Ratio compare(const std::function<void()>& ours, const std::function<void
     const double second = seconds_of(ours_first ? rival : ours, repeats);
     ratios.push_back(ours_first ? second / first : first / second);
   }
-  return summary(std::move(ratios));
+  return spread_of(std::move(ratios));
 }
 
 /// The rival with the smallest median time.
@@ -89,7 +79,7 @@ inline const Rival& best_of(const std::vector<Rival>& rivals, const RatioOptions
     for (std::size_t j = 0; j < rivals.size(); ++j) times[j].push_back(seconds_of(rivals[j].run, repeats));
   }
   std::vector<double> medians;
-  for (auto& list : times) medians.push_back(summary(std::move(list)).median);
+  for (auto& list : times) medians.push_back(spread_of(std::move(list)).median);
   return rivals[static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin())];
 }
 
