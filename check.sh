@@ -5,7 +5,9 @@ cd "$(dirname "$0")" || exit 1
 # shellcheck source=tools/setup.sh
 . tools/setup.sh
 
-all_steps="format dev headers asan tsan release fuzz quickstart"
+all_steps="format dev headers asan tsan quickstart release fuzz"
+# Sanitizers run all tests with assertions, and the release build what they cannot: a third build would find nothing more.
+default_steps="format asan tsan quickstart release headers fuzz"
 
 usage() {
   cat <<'TEXT'
@@ -13,15 +15,16 @@ usage: ./check.sh [--fast] [--only STEP]...
 
 Needs sh and apt-get (as root, or with sudo) on Debian 12 or later.  The last line counts what passed and failed.
 
-Steps, in order; all of them unless told otherwise:
+Steps, in order; all of them but dev unless told otherwise:
   format      every source is formatted as .clang-format says
   dev         all tests, with assertions, warnings are errors
-  headers     every header compiles alone
-  asan        all tests under the address and undefined-behaviour sanitizers
+  asan        all tests with assertions, under the address and undefined-behaviour sanitizers, warnings are errors
   tsan        the tests of what uses threads, under the thread sanitizer
-  release     the tests of the algebra and of copying without assertions, and a short run of the benchmarks
-  fuzz        a short run of every fuzzer
   quickstart  ./quickstart.sh
+  release     what sanitizers cannot test: more than 3 ranks, preloading, installing, examples; the tests of the algebra and of copying
+              without assertions; a short run of the benchmarks
+  headers     every header compiles alone
+  fuzz        a short run of every fuzzer
 
   --fast        format, dev and headers only
   --only STEP   just this step; may be repeated
@@ -33,10 +36,11 @@ TEXT
 }
 
 steps=
+headers_build=release-tests
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
-    --fast) steps="$steps format dev headers" ;;
+    --fast) steps="$steps format dev headers" headers_build=ci ;;
     --only)
       case " $all_steps " in
         *" ${2:-} "*) steps="$steps $2" ;;
@@ -47,7 +51,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-steps=${steps:-$all_steps}
+steps=${steps:-$default_steps}
 
 passed=0
 failed=0
@@ -77,12 +81,16 @@ expect() {
 unrandomized=
 if setarch "$(uname -m)" -R true 2>/dev/null; then unrandomized="setarch $(uname -m) -R"; fi
 
+# Many tests wait for others, or for something to time out.
+test_jobs=$((jobs * 2))
+
 # run_tests PRESET: counts every case that ctest knows of.
 run_tests() {
-  report=build/$1/tests.xml
+  report=$log_dir/test-$1.xml
+  mkdir -p "$log_dir"
   rm -f "$report"
   # shellcheck disable=SC2086  # a command and its arguments
-  logged "test-$1" $unrandomized ctest --preset "$1" -j "$jobs" --repeat until-pass:2 --output-junit "$PWD/$report"
+  logged "test-$1" $unrandomized ctest --preset "$1" -j "$test_jobs" --repeat until-pass:2 --output-junit "$PWD/$report"
   code=$?
   # Processes are killed and links cut by some tests: one that fails gets a second chance, but is named.
   sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\).*/-- failed at least once: \1/p' "$log_dir/test-$1.log" | sort -u
@@ -117,7 +125,7 @@ step_dev() {
 
 step_headers() {
   heading "Headers compile alone"
-  expect headers build ci check_headers
+  expect headers build "$headers_build" check_headers
 }
 
 step_asan() {
@@ -136,23 +144,26 @@ step_tsan() {
 }
 
 step_release() {
-  heading "Tests without assertions, and a short run of the benchmarks"
-  build_and_test bench layout_test layout_link_alone language_replay binary_replay transfer_test transfer_link_alone
-  if ! build bench weir layout_bench cli_bench transfer_bench scale_bench mpi_pack_bench_openmpi mpi_pack_bench_mpich \
-    redist_bench_openmpi redist_bench_mpich mpiio_bench_openmpi mpiio_bench_mpich \
-    weir_mpiio_openmpi_shared weir_mpiio_mpich_shared; then
-    count "build (bench)" 0 1
+  heading "Tests of the release build, and a short run of the benchmarks"
+  targets="examples/all tests/all bench/all cli_bench"
+  for component in layout transfer redist scalapack mpiio; do targets="$targets src/weir/$component/all"; done
+  # Installing takes all that the release build makes.
+  # shellcheck disable=SC2086  # the list is meant to be split
+  if ! build release || ! build release-tests $targets; then
+    count "build (release)" 0 1
     return
   fi
+  run_tests release-tests
+  bin=build/release/bin
   for benchmark in layout cli; do
-    expect "${benchmark}_bench" logged "${benchmark}_bench" "build/bench/bin/${benchmark}_bench" --benchmark_min_time=0.01
+    expect "${benchmark}_bench" logged "${benchmark}_bench" "$bin/${benchmark}_bench" --benchmark_min_time=0.01
   done
-  expect "bench scale" logged bench-scale build/bench/bin/weir bench scale --quick
-  expect "bench copy" logged bench-copy build/bench/bin/weir bench copy --quick
+  expect "bench scale" logged bench-scale $bin/weir bench scale --quick
+  expect "bench copy" logged bench-copy $bin/weir bench copy --quick
   for mpi in openmpi mpich; do
-    expect "bench pack ($mpi)" logged "bench-pack-$mpi" build/bench/bin/weir bench pack --mpi $mpi --ranks 1 --quick
-    expect "bench redist ($mpi)" logged "bench-redist-$mpi" build/bench/bin/weir bench redist --mpi $mpi --mb 4 --repeats 2
-    expect "bench mpiio ($mpi)" logged "bench-mpiio-$mpi" build/bench/bin/weir bench mpiio --mpi $mpi --mb 1 --repeats 1
+    expect "bench pack ($mpi)" logged "bench-pack-$mpi" $bin/weir bench pack --mpi $mpi --ranks 1 --quick
+    expect "bench redist ($mpi)" logged "bench-redist-$mpi" $bin/weir bench redist --mpi $mpi --mb 4 --repeats 2
+    expect "bench mpiio ($mpi)" logged "bench-mpiio-$mpi" $bin/weir bench mpiio --mpi $mpi --mb 1 --repeats 1
   done
 }
 
@@ -162,9 +173,24 @@ step_fuzz() {
     count "build (fuzz)" 0 1
     return
   fi
+  # As many at a time as there are cores; background processes can count nothing, so each leaves a file if it passed.
+  running=0
   while read -r fuzzer seeds; do
-    expect "$fuzzer" logged "$fuzzer" run_fuzzer "$fuzzer" "$seeds"
+    start_fuzzer "$fuzzer" "$seeds" &
+    running=$((running + 1))
+    [ $((running % jobs)) -ne 0 ] || wait
   done <build/fuzz/fuzzers.txt
+  wait
+  while read -r fuzzer seeds; do
+    expect "$fuzzer" [ -e "build/fuzz/passed/$fuzzer" ]
+  done <build/fuzz/fuzzers.txt
+}
+
+# start_fuzzer NAME SEED_FOLDER: build/fuzz/passed/NAME is there if it found nothing.
+start_fuzzer() {
+  mkdir -p build/fuzz/passed
+  rm -f "build/fuzz/passed/$1"
+  logged "$1" run_fuzzer "$1" "$2" && touch "build/fuzz/passed/$1"
 }
 
 # run_fuzzer NAME SEED_FOLDER: what it finds interesting is kept and tried first by the next run.

@@ -42,7 +42,8 @@ function(weir_add_schema target schema)
   set(header "${directory}/${name}_generated.h")
   add_custom_command(
     OUTPUT "${header}"
-    COMMAND ${WEIR_FLATC} --cpp --cpp-std c++11 --scoped-enums --gen-object-api -o "${directory}" "${CMAKE_CURRENT_SOURCE_DIR}/${schema}"
+    COMMAND ${WEIR_FLATC} --cpp --cpp-std c++11 --scoped-enums --gen-object-api --reflect-types -o "${directory}"
+            "${CMAKE_CURRENT_SOURCE_DIR}/${schema}"
     DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${schema}"
     VERBATIM)
   # A target of its own, so that users of the library wait for the header.

@@ -11,6 +11,10 @@
 
 include(GoogleTest)
 
+# With sanitizers, optimising takes half the time of compiling and gains little, except where tests compare with brute force.
+set(WEIR_OPTIMIZED_TESTS layout transfer redist scalapack)
+set(WEIR_UNOPTIMIZED_LIBRARIES cli)
+
 if(WEIR_BUILD_TESTS)
   add_custom_target(check_headers)
 endif()
@@ -44,6 +48,9 @@ function(weir_add_library component)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
   weir_set_warnings(${target})
+  if(WEIR_SANITIZE AND component IN_LIST WEIR_UNOPTIMIZED_LIBRARIES)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   set_property(GLOBAL APPEND PROPERTY WEIR_COMPONENTS ${component})
 
   if(WEIR_BUILD_TESTS)
@@ -53,12 +60,20 @@ function(weir_add_library component)
 endfunction()
 
 # Compiles each header of the component in a source of its own: a header includes all that it uses.  Further arguments:
-# what headers in internal/ may use.
+# what headers in internal/ may use.  A header that its own source includes first needs no second look.
 function(weir_check_headers component)
   weir_glob(headers *.h internal/*.h)
   set(sources)
   foreach(header IN LISTS headers)
     cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE name)
+    cmake_path(REPLACE_EXTENSION header LAST_ONLY .cpp OUTPUT_VARIABLE own_source)
+    if(EXISTS "${own_source}")
+      file(STRINGS "${own_source}" first_include REGEX "^#include" LIMIT_COUNT 1)
+      file(STRINGS "${header}" once REGEX "^#pragma once$" LIMIT_COUNT 1)
+      if(once AND first_include STREQUAL "#include <${name}>")
+        continue()
+      endif()
+    endif()
     string(MAKE_C_IDENTIFIER "${name}" identifier)
     set(source "${CMAKE_CURRENT_BINARY_DIR}/headers/${identifier}.cpp")
     file(CONFIGURE OUTPUT "${source}" CONTENT "#include <${name}>\n#include <${name}>\n")
@@ -68,6 +83,7 @@ function(weir_check_headers component)
     add_library(${component}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
     target_link_libraries(${component}_headers PRIVATE weir::${component} ${ARGN} GTest::gmock)
     weir_set_warnings(${component}_headers)
+    target_compile_options(${component}_headers PRIVATE -O0 -g0)
     add_dependencies(check_headers ${component}_headers)
   endif()
 endfunction()
@@ -80,6 +96,15 @@ function(weir_check_link component)
   target_link_libraries(${component}_link_alone PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,weir_${component}>)
   add_test(NAME ${component}.LinkAlone COMMAND ${component}_link_alone)
   set_tests_properties(${component}.LinkAlone PROPERTIES LABELS ${component})
+endfunction()
+
+# How sources of tests are compiled.
+function(weir_set_test_options target component)
+  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # so that ccache sees through it
+  if(WEIR_SANITIZE AND NOT component IN_LIST WEIR_OPTIMIZED_TESTS)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
 endfunction()
 
 # weir_add_test(<component> [DEPENDS target...]): every *_test.cpp of the folder, as one program.
@@ -97,8 +122,7 @@ function(weir_add_test component)
   target_link_libraries(${target} PRIVATE weir::${component} ${arg_DEPENDS} rapidcheck GTest::gmock
                                           GTest::gtest_main)
   weir_set_warnings(${target})
-  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # so that ccache sees through it
+  weir_set_test_options(${target} ${component})
   # Cases are listed when tests run, not when they are built, so that a broken program fails a test and not the build.
   gtest_discover_tests(
     ${target}
@@ -108,16 +132,25 @@ function(weir_add_test component)
     PROPERTIES LABELS ${component} TIMEOUT 300)
 endfunction()
 
-# weir_add_fuzzer(<component> [DEPENDS target...]): every <name>_fuzz.cpp of the folder.
+# weir_add_fuzzer(<component> [DEPENDS target...] [SOURCES source...]): every <name>_fuzz.cpp of the folder.
 #
 # With WEIR_BUILD_FUZZERS: <name>_fuzz with libFuzzer.  With tests: <name>_replay, which any compiler builds and which
-# runs the seeds in corpus/<name>/ and systematic damages of each as an ordinary test.
+# runs the seeds in corpus/<name>/ and systematic damages of each as an ordinary test.  SOURCES: what fuzzers use of a large component;
+# for them only that is compiled with libFuzzer, and DEPENDS has to name what it depends on.
 function(weir_add_fuzzer component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;SOURCES")
   if(NOT WEIR_BUILD_FUZZERS AND NOT WEIR_BUILD_TESTS)
     return()
   endif()
   weir_glob(sources *_fuzz.cpp)
+  set(fuzzed weir::${component})
+  if(WEIR_BUILD_FUZZERS AND arg_SOURCES)
+    set(fuzzed ${component}_fuzzed)
+    add_library(${fuzzed} STATIC EXCLUDE_FROM_ALL ${arg_SOURCES})
+    target_include_directories(${fuzzed} PUBLIC "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(${fuzzed} PUBLIC ${arg_DEPENDS})
+    weir_set_warnings(${fuzzed})
+  endif()
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM fuzzer)
     string(REGEX REPLACE "_fuzz$" "" name "${fuzzer}")
@@ -127,7 +160,7 @@ function(weir_add_fuzzer component)
     endif()
     if(WEIR_BUILD_FUZZERS)
       add_executable(${fuzzer} ${source})
-      target_link_libraries(${fuzzer} PRIVATE weir::${component} ${arg_DEPENDS})
+      target_link_libraries(${fuzzer} PRIVATE ${fuzzed} ${arg_DEPENDS})
       target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
       weir_set_warnings(${fuzzer})
       add_dependencies(fuzzers ${fuzzer})

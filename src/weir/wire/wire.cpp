@@ -6,6 +6,7 @@
 
 #include <weir/base/text.h>
 #include <weir/layout/binary.h>
+#include <weir/wire/internal/vectors.h>
 
 namespace weir::wire {
 
@@ -20,44 +21,6 @@ Bytes encode_table(const typename Table::NativeTableType& head) {
   builder.Finish(Table::Pack(builder, &head));
   const auto* begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   return {begin, begin + builder.GetSize()};
-}
-
-template <typename Vector>
-std::size_t volume(const Vector* vector) {
-  return vector == nullptr ? 0 : vector->size() * sizeof(typename Vector::value_type);
-}
-
-std::size_t volume(const Attributes* attributes) {
-  return attributes == nullptr
-             ? 0
-             : volume(attributes->layout()) + volume(attributes->targets()) + volume(attributes->stores());
-}
-std::size_t volume(const Entry& entry) { return volume(entry.name()) + volume(entry.attributes()); }
-std::size_t volume(const Band& band) { return volume(band.view()) + volume(band.subfile()); }
-std::size_t volume(const Server& server) {
-  return volume(server.address()) + volume(server.host()) + volume(server.store());
-}
-
-template <typename Table>
-std::size_t sum_of_volumes(const flatbuffers::Vector<flatbuffers::Offset<Table>>* tables) {
-  std::size_t sum = 0;
-  if (tables != nullptr) {
-    for (const Table* table : *tables) sum += volume(*table);
-  }
-  return sum;
-}
-
-// Offsets in a hostile buffer may all lead to the same bytes, so that unpacking makes gigabytes of kilobytes.  Ours never do: what the tables
-// of a list hold is never longer than the buffer.
-std::size_t unpacked_lists(const RequestHead& head) {
-  const RegisterView* view = head.operation_as_RegisterView();
-  return view == nullptr ? 0 : sum_of_volumes(view->bands());
-}
-
-std::size_t unpacked_lists(const ReplyHead& head) {
-  if (const Listing* listing = head.answer_as_Listing()) return sum_of_volumes(listing->entries());
-  if (const Members* members = head.answer_as_Members()) return sum_of_volumes(members->servers());
-  return 0;
 }
 
 /// FlatBuffers reads numbers in place and its verifier wants them aligned to themselves; bytes from the network may start anywhere.
@@ -85,11 +48,15 @@ Result<typename Table::NativeTableType> decode_table(std::span<const std::byte> 
   flatbuffers::Verifier verifier(data, bytes.size(), kMostDepth, kMostTables);
   if (!verifier.VerifyBuffer<Table>(nullptr))
     return corrupt(concat(what, " of ", bytes.size(), " bytes is not a message of the schema"));
-  const Table* table = flatbuffers::GetRoot<Table>(data);
-  if (unpacked_lists(*table) > bytes.size())
+  const auto unpacked =
+      internal::bytes_in_vectors(*flatbuffers::GetRoot<flatbuffers::Table>(data), *Table::MiniReflectTypeTable());
+  if (!unpacked.has_value())
+    return corrupt(concat(what, " of ", bytes.size(), " bytes has a list at an address that is not aligned"));
+  // Offsets in a hostile buffer may all lead to the same bytes, so that unpacking makes gigabytes of kilobytes.  Ours never do.
+  if (*unpacked > bytes.size())
     return corrupt(concat(what, " of ", bytes.size(), " bytes claims to hold more than that"));
   typename Table::NativeTableType native;
-  table->UnPackTo(&native);
+  flatbuffers::GetRoot<Table>(data)->UnPackTo(&native);
   return native;
 }
 

@@ -145,6 +145,49 @@ TEST(WireTest, RefusesBytesThatUnpackToMoreThanTheyAre) {
               StatusIs(ErrorCode::kCorrupt, HasSubstr("more than that")));
 }
 
+/// Makes each 4 bytes that may be an offset lead 4 bytes further, one after the other; how many of these messages have a list that is not aligned.
+template <typename Decode>
+int count_misaligned(Decode decode, const Bytes& bytes) {
+  int count = 0;
+  for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+    Bytes moved = bytes;
+    moved[at] = static_cast<std::byte>(std::to_integer<unsigned>(moved[at]) + 4);
+    const auto head = decode(moved);
+    if (head.is_ok() || head.status().message().find("not aligned") == std::string::npos) continue;
+    EXPECT_EQ(head.status().code(), ErrorCode::kCorrupt);
+    ++count;
+  }
+  return count;
+}
+
+TEST(WireTest, RefusesListsThatAreNotAligned) {
+  // Ones, so that the first half of the first element may be taken for the length of the list.
+  const std::vector<std::uint64_t> ones(3, 1);
+  CreateT create;
+  create.stores = ones;
+  SetAttributesT set;
+  set.stores = ones;
+  BeginRelayoutT begin;
+  begin.stores = ones;
+  WritePiecesT pieces;
+  pieces.subfile = std::make_unique<Subfile>(1, 1);
+  pieces.pieces.assign(3, Range(1, 1));
+  for (const Bytes& bytes : {encode_request(std::move(create), 0), encode_request(std::move(set), 0),
+                             encode_request(std::move(begin), 0), encode_request(std::move(pieces), 0)})
+    EXPECT_GT(count_misaligned(decode_request, bytes), 0);
+
+  AttributesT attributes;
+  attributes.stores = ones;
+  ListingT listing;
+  listing.entries.push_back(std::make_unique<EntryT>());
+  listing.entries.back()->attributes = std::make_unique<AttributesT>(attributes);
+  SubfilesT subfiles;
+  subfiles.subfiles.assign(3, Subfile(1, 1));
+  for (const Bytes& bytes :
+       {encode_reply(std::move(attributes)), encode_reply(std::move(listing)), encode_reply(std::move(subfiles))})
+    EXPECT_GT(count_misaligned(decode_reply, bytes), 0);
+}
+
 TEST(WireTest, ReadsBytesAtAnyAddress) {
   const Bytes bytes = encode(example_requests().front());
   for (std::size_t shift = 0; shift < 8; ++shift) {
