@@ -12,7 +12,7 @@ namespace {
 
 using internal::bench_command;
 using internal::BenchOptions;
-using internal::Launch;
+using internal::Start;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -20,17 +20,17 @@ using ::testing::HasSubstr;
 TEST(BenchCommandTest, StartsAProgramDirectlyOrUnderALauncher) {
   BenchOptions options;
   options.rest = {"--quick"};
-  EXPECT_THAT(bench_command("transfer_bench", Launch::kAlone, options), ElementsAre("transfer_bench", "--quick"));
+  EXPECT_THAT(bench_command("transfer_bench", Start::kAlone, options), ElementsAre("transfer_bench", "--quick"));
   options.mpi = "mpich";
   options.ranks = 4;
-  EXPECT_THAT(bench_command("redist_bench_mpich", Launch::kRanks, options),
+  EXPECT_THAT(bench_command("redist_bench_mpich", Start::kRanks, options),
               ElementsAre("mpiexec.mpich", "-n", "4", "redist_bench_mpich", "--quick"));
   options.mpi = "openmpi";
-  const auto words = bench_command("redist_bench_openmpi", Launch::kRanks, options);
+  const auto words = bench_command("redist_bench_openmpi", Start::kRanks, options);
   EXPECT_EQ(words.front(), "mpirun.openmpi");
   EXPECT_THAT(words, Contains("redist_bench_openmpi"));
   EXPECT_EQ(words.back(), "--quick");
-  const auto run = bench_command("mpiio_bench_openmpi", Launch::kWeirRun, options);
+  const auto run = bench_command("mpiio_bench_openmpi", Start::kWeirRun, options);
   EXPECT_THAT(std::vector(run.begin() + 1, run.begin() + 4), ElementsAre("run", "--", "mpirun.openmpi"));
 }
 

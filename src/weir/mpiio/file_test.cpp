@@ -382,32 +382,5 @@ TEST(ErrorTest, AnErrorOfOneRankInSetViewIsOneOfAll) {
   }
 }
 
-TEST(ErrorTest, DifferentCollectiveCallsAreNamed) {
-  if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
-  OpenedFile file(test_name());
-  int value = 0;
-  const int code = world_rank() == 0 ? MPI_File_write_all(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE)
-                                     : MPI_File_read_at_all(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
-  EXPECT_THAT(code, FailsWith(MPI_ERR_NOT_SAME));
-  EXPECT_THAT(text_of(code), HasSubstr("rank 0: MPI_File_write_all /ErrorTest.DifferentCollective"));
-  EXPECT_THAT(text_of(code), HasSubstr("MPI_File_read_at_all"));
-}
-
-// Run by itself, with a short WEIR_MPIIO_TIMEOUT, since the ranks do not find together again.
-TEST(MissingRankTest, DISABLED_IsNamedInTime) {
-  MPI_File file = MPI_FILE_NULL;
-  ASSERT_THAT(MPI_File_open(MPI_COMM_WORLD, test_name().c_str(), kCreate, MPI_INFO_NULL, &file), Succeeds());
-  const int value = 0;
-  if (world_rank() != 1) {
-    const int code = MPI_File_write_all(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
-    EXPECT_THAT(code, FailsWith(MPI_ERR_IO));
-    EXPECT_THAT(text_of(code), HasSubstr(": rank 1 did not come"));
-    EXPECT_THAT(MPI_File_sync(file), FailsWith(MPI_ERR_IO));  // at once
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_NE(MPI_File_close(&file), MPI_SUCCESS);  // the others do not come any more
-  EXPECT_EQ(file, MPI_FILE_NULL);
-}
-
 }  // namespace
 }  // namespace weir::mpiio::internal

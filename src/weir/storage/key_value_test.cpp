@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <random>
@@ -17,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weir/base/internal/temporary_directory.h>
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
 
@@ -29,21 +29,7 @@ using ::testing::Optional;
 using ::weir::testing::IsOk;
 using ::weir::testing::IsOkAndHolds;
 using ::weir::testing::StatusIs;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "weir-key-value-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] std::string path(std::string_view name) const { return concat(path_, "/", name); }
-
- private:
-  std::string path_;
-};
+using ::weir::testing::TemporaryDirectory;
 
 using Entries = std::map<std::string, std::string>;
 using Keys = std::vector<std::string>;
@@ -84,7 +70,7 @@ class KeyValueTest : public ::testing::TestWithParam<bool> {
       map_ = make_memory_key_value();
       return;
     }
-    auto opened = open_rocks_key_value(directory_.path("db"));
+    auto opened = open_rocks_key_value(directory_.path() + "/db");
     ASSERT_THAT(opened.status(), IsOk());
     map_ = std::move(*opened);
   }
@@ -171,9 +157,10 @@ TEST(RocksKeyValueTest, AnUnusableDirectoryIsNamed) {
 
 TEST(RocksKeyValueTest, OneProcessAtATime) {
   const TemporaryDirectory directory;
-  const auto first = open_rocks_key_value(directory.path("db"));
+  const auto first = open_rocks_key_value(directory.path() + "/db");
   ASSERT_THAT(first.status(), IsOk());
-  EXPECT_THAT(open_rocks_key_value(directory.path("db")), StatusIs(ErrorCode::kIoError, ::testing::HasSubstr("lock")));
+  EXPECT_THAT(open_rocks_key_value(directory.path() + "/db"),
+              StatusIs(ErrorCode::kIoError, ::testing::HasSubstr("lock")));
 }
 
 /// Applies pairs of keys until it is killed, and notes in a file how many it was told are there.
@@ -201,7 +188,7 @@ TEST(RocksKeyValueDeathTest, AKilledProcessLosesNothingThatWasApplied) {
   const char* variable = "WEIR_TEST_KILLED_DIRECTORY";
   const bool is_child = std::getenv(variable) != nullptr;
   const TemporaryDirectory own;
-  const std::string directory = is_child ? std::getenv(variable) : own.path("");
+  const std::string directory = is_child ? std::getenv(variable) : own.path() + "/";
   ASSERT_EQ(setenv(variable, directory.c_str(), 1), 0);
   EXPECT_EXIT(apply_until_killed(directory), ::testing::KilledBySignal(SIGKILL), "");
   ASSERT_EQ(unsetenv(variable), 0);

@@ -19,24 +19,23 @@ struct Bench {
   const char* name;
   const char* program;  // without the MPI's name
   bool per_mpi;
-  Launch launch;
+  Start launch;
   const char* summary;
 };
 
 constexpr Bench kBenches[] = {
-    {"copy", "transfer_bench", false, Launch::kAlone,
+    {"copy", "transfer_bench", false, Start::kAlone,
      "Gather, scatter and copy plans against memcpy and hand-written loops"},
-    {"pack", "mpi_pack_bench", true, Launch::kRanks, "Gather plans against MPI_Pack"},
-    {"paths", "model_bench", false, Launch::kAlone, "Packet strides, and local copies direct against packed"},
-    {"redist", "redist_bench", true, Launch::kRanks,
-     "Redistribution of arrays against MPI_Alltoallw with darray types"},
-    {"mpiio", "mpiio_bench", true, Launch::kWeirRun,
+    {"pack", "mpi_pack_bench", true, Start::kRanks, "Gather plans against MPI_Pack"},
+    {"paths", "model_bench", false, Start::kAlone, "Packet strides, and local copies direct against packed"},
+    {"redist", "redist_bench", true, Start::kRanks, "Redistribution of arrays against MPI_Alltoallw with darray types"},
+    {"mpiio", "mpiio_bench", true, Start::kWeirRun,
      "MPI-IO through Weir against the MPI's own and MPI_Alltoallv by hand"},
-    {"view", "view_bench", false, Launch::kAlone, "Views against memcpy, list I/O, data sieving and two-phase I/O"},
-    {"matrix", "matrix_bench", false, Launch::kAlone,
+    {"view", "view_bench", false, Start::kAlone, "Views against memcpy, list I/O, data sieving and two-phase I/O"},
+    {"matrix", "matrix_bench", false, Start::kAlone,
      "Phases of writing a matrix: layouts of columns, squares and rows"},
-    {"scale", "scale_bench", false, Launch::kAlone, "Many small files, open files and views: rates and memory"},
-    {"scalapack", "scalapack_bench", false, Launch::kRanks,
+    {"scale", "scale_bench", false, Start::kAlone, "Many small files, open files and views: rates and memory"},
+    {"scalapack", "scalapack_bench", false, Start::kRanks,
      "The drop-in for p?gemr2d against ScaLAPACK's own (Open MPI)"},
 };
 
@@ -74,7 +73,7 @@ Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& 
     return Status(
         ErrorCode::kIoError,
         concat("the program ", name, " is not beside `weir`: configure with -DWEIR_BUILD_BENCHMARKS=ON and build ",
-               name, bench.launch != Launch::kAlone ? " (needs the MPI's development package)" : ""));
+               name, bench.launch != Start::kAlone ? " (needs the MPI's development package)" : ""));
   }
   const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
   console.out.flush();
@@ -84,10 +83,10 @@ Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& 
 
 }  // namespace
 
-std::vector<std::string> bench_command(const std::string& program, Launch launch, const BenchOptions& options) {
+std::vector<std::string> bench_command(const std::string& program, Start launch, const BenchOptions& options) {
   std::vector<std::string> words;
-  if (launch == Launch::kWeirRun) words = {this_program().string(), "run", "--"};
-  if (launch != Launch::kAlone) {
+  if (launch == Start::kWeirRun) words = {this_program().string(), "run", "--"};
+  if (launch != Start::kAlone) {
     for (std::string& word : launcher(options)) words.push_back(std::move(word));
   }
   words.push_back(program);
@@ -106,7 +105,7 @@ void add_bench(CLI::App& app, Selection& selection) {
           ->check(CLI::IsMember({"openmpi", "mpich"}))
           ->capture_default_str();
     }
-    if (one.launch != Launch::kAlone) {
+    if (one.launch != Start::kAlone) {
       command->add_option("--ranks", options->ranks, "Processes to start")
           ->check(CLI::PositiveNumber)
           ->capture_default_str();

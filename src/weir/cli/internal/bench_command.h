@@ -12,13 +12,13 @@ struct BenchOptions {
 };
 
 /// How a benchmark program is started.
-enum class Launch {
+enum class Start {
   kAlone,
   kRanks,    ///< Under the launcher of its MPI.
   kWeirRun,  ///< The same, inside `weir run`.
 };
 
 /// The words that do.
-std::vector<std::string> bench_command(const std::string& program, Launch launch, const BenchOptions& options);
+std::vector<std::string> bench_command(const std::string& program, Start launch, const BenchOptions& options);
 
 }  // namespace weir::cli::internal

@@ -49,8 +49,8 @@ Outcome File::prepare(const Access& access, const Buffer& buffer, std::unique_pt
   const std::shared_ptr<const FileView> current = view();
   Offset bytes = 0;
   Outcome mine = check(access, buffer, *current, bytes);
-  if (mine.is_ok()) mine = Transfer::create(*this, current, access.is_write, buffer, bytes, transfer);
-  if (transfer) transfer->trace(access.call, start);
+  if (mine.is_ok()) mine = Transfer::create(*this, current, access, buffer, bytes, transfer);
+  if (transfer) transfer->trace(start);
   return mine;
 }
 
@@ -70,13 +70,17 @@ Outcome File::access(const Access& access, const Buffer& buffer, MPI_Status* sta
 
 Outcome File::start(const Access& access, const Buffer& buffer, MPI_Request* request) {
   std::unique_ptr<Transfer> transfer;
-  if (access.is_collective && is_mpi_running()) meeting_->pass();
+  std::shared_ptr<Arrival> arrival;
+  // Also of a rank that cannot do its part: the others count on it.
+  if (access.is_collective && is_mpi_running()) WEIR_PASS(meeting_->arrive(concat(access.call, " ", path_), arrival));
   WEIR_PASS(prepare(access, buffer, transfer));
   Offset from = 0;
   WEIR_PASS(locate(access, transfer->view(), transfer->bytes(), from));
   transfer->start(from);
-  return make_request(shared_from_this(), std::move(transfer), request);
+  return make_request(shared_from_this(), std::move(transfer), std::move(arrival), request);
 }
+
+bool File::has_met(const Arrival& arrival) { return meeting_->test(arrival); }
 
 Outcome File::begin(const Access& access, const Buffer& buffer) {
   auto split = std::make_unique<Split>();

@@ -26,7 +26,8 @@ Outcome guarded(const char* call, Work work) {
 template <typename Ours, typename Real>
 int dispatch(const char* call, MPI_File handle, Ours ours, Real real) {
   if (const std::shared_ptr<File> file = find_file(handle)) {
-    return handle_error(guarded(call, [&] { return ours(*file); }), file->error_handler(), handle);
+    const Outcome outcome = guarded(call, [&] { return ours(*file); });
+    return handle_error(named(call, file->path(), outcome), file->error_handler(), handle);
   }
   if (is_closed_file(handle)) {
     return handle_error(fail(MPI_ERR_FILE, call, ": the file has been closed"), default_handler(), MPI_FILE_NULL);

@@ -75,6 +75,8 @@ class File : public std::enable_shared_from_this<File> {
 
   // ---- for transfers
 
+  /// Whether it is known by now how a collective call went that did not wait.
+  bool has_met(const Arrival& arrival);
   /// Of the file: at least so long it is.  Asks the servers only if that is not known to be `wanted` or more.
   Result<Offset> size_at_least(Offset wanted);
   /// Somebody of this process has written up to there.

@@ -34,6 +34,47 @@ std::uint64_t hash(const std::vector<Term>& terms) {
   return state;
 }
 
+// What ranks meet in, to be told by a number.
+constexpr std::array<std::string_view, 26> kCalls{
+    "MPI_File_open",
+    "MPI_File_close",
+    "MPI_File_set_size",
+    "MPI_File_preallocate",
+    "MPI_File_set_info",
+    "MPI_File_set_view",
+    "MPI_File_set_atomicity",
+    "MPI_File_sync",
+    "MPI_File_seek_shared",
+    "MPI_File_read_at_all",
+    "MPI_File_write_at_all",
+    "MPI_File_read_all",
+    "MPI_File_write_all",
+    "MPI_File_read_ordered",
+    "MPI_File_write_ordered",
+    "MPI_File_iread_at_all",
+    "MPI_File_iwrite_at_all",
+    "MPI_File_iread_all",
+    "MPI_File_iwrite_all",
+    "MPI_File_read_at_all_begin",
+    "MPI_File_write_at_all_begin",
+    "MPI_File_read_all_begin",
+    "MPI_File_write_all_begin",
+    "MPI_File_read_ordered_begin",
+    "MPI_File_write_ordered_begin",
+    "another call",
+};
+
+// Of "MPI_File_write_all_c /x" it is MPI_File_write_all: it is the same function, whatever type its counts have.
+std::string_view function_of(std::string_view call) {
+  const std::string_view name = call.substr(0, call.find(' '));
+  return name.ends_with("_c") ? name.substr(0, name.size() - 2) : name;
+}
+
+std::uint64_t number_of(std::string_view call) {
+  const auto found = std::find(kCalls.begin(), kCalls.end() - 1, function_of(call));
+  return static_cast<std::uint64_t>(found - kCalls.begin());
+}
+
 }  // namespace
 
 std::chrono::seconds longest_wait() {
@@ -45,10 +86,42 @@ std::chrono::seconds longest_wait() {
   return limit;
 }
 
+namespace {
+
+// How long it is no wonder that others have not come.
+Clock::duration time_to_announce() { return std::min<Clock::duration>(kQuiet, longest_wait() / 2); }
+
+}  // namespace
+
 // "I wait in this call", on its way to one rank.
 struct Meeting::Notice {
   std::uint64_t call;
   MPI_Request request = MPI_REQUEST_NULL;
+};
+
+// What a reduction tells: the greatest of each word of all ranks.
+struct Meeting::Exchange {
+  // A value and its complement have complementary maxima only if all ranks have the same value.
+  enum { kCall, kNotCall, kTerms, kNotTerms, kBad, kFlag, kDoesNotWait, kLast, kNotFirst, kCount };
+  std::array<std::uint64_t, kCount> mine{};
+  std::array<std::uint64_t, kCount> most{};
+
+  int start(MPI_Comm comm, MPI_Request& request) {
+    return PMPI_Iallreduce(mine.data(), most.data(), kCount, MPI_UINT64_T, MPI_MAX, comm, &request);
+  }
+  [[nodiscard]] bool is_same_call() const { return most[kCall] == ~most[kNotCall]; }
+  [[nodiscard]] bool has_same_terms() const { return most[kTerms] == ~most[kNotTerms]; }
+};
+
+// A call that did not wait.
+struct Meeting::Pending {
+  std::shared_ptr<Arrival> arrival;
+  std::string call;
+  std::uint64_t number = 0;
+  std::unique_ptr<Exchange> exchange;
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::optional<Clock::time_point> first_look;
+  bool is_quiet = true;
 };
 
 Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_view call) {
@@ -71,8 +144,10 @@ Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_v
 
 Meeting::~Meeting() {
   if (comm_ == MPI_COMM_NULL || !is_mpi_running()) return;
+  const std::lock_guard lock(mutex_);
+  for (look_after_pending(); !pending_.empty(); look_after_pending()) std::this_thread::yield();
   listen();
-  if (broken_.empty()) PMPI_Comm_free(&comm_);
+  if (!broken_) PMPI_Comm_free(&comm_);
   for (auto& notice : notices_) {
     int is_done = 0;
     WEIR_REAL(MPI_Test)(&notice->request, &is_done, MPI_STATUS_IGNORE);
@@ -92,25 +167,78 @@ Status Meeting::await(const std::string& call, int code, MPI_Request& request) {
     if (looks < 16) continue;  // then give the processor away: it may be what the others wait for
     std::this_thread::yield();
     if (looks % 64 != 0) continue;
+    const std::lock_guard lock(mutex_);
+    look_after_pending();
+    if (broken_) return {ErrorCode::kIoError, concat(call, ": an earlier call failed for good: ", broken_->message())};
     const auto waited = Clock::now() - start;
-    if (is_quiet && waited > std::min<Clock::duration>(kQuiet, longest_wait() / 2)) {
+    if (is_quiet && waited > time_to_announce()) {
       is_quiet = false;
-      announce();
+      announce(calls_);
     }
     if (!is_quiet) listen();
     if (waited > longest_wait()) {
-      broken_ = concat(call, ": ", missing(), " did not come to this collective call within ", longest_wait().count(),
-                       " s (WEIR_MPIIO_TIMEOUT)");
-      return {ErrorCode::kTimedOut, broken_};
+      const Status late(ErrorCode::kTimedOut,
+                        concat(call, ": ", missing(calls_), " did not come to this collective call within ",
+                               longest_wait().count(), " s (WEIR_MPIIO_TIMEOUT)"));
+      give_up(late);
+      return late;
     }
   }
 }
 
-void Meeting::announce() {
+void Meeting::look_after_pending() {
+  for (auto at = pending_.begin(); at != pending_.end() && !broken_;) {
+    const auto next = std::next(at);
+    if (look_after(**at)) pending_.erase(at);
+    at = next;
+  }
+}
+
+// True when it is known that all ranks made the call.
+bool Meeting::look_after(Pending& pending) {
+  int is_done = 0;
+  const int code = WEIR_REAL(MPI_Test)(&pending.request, &is_done, MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS) {
+    give_up(from_mpi(code, pending.call));
+    return false;
+  }
+  if (is_done != 0 && !pending.exchange->is_same_call()) {
+    give_up(tell_difference(*pending.exchange));
+    return false;
+  }
+  if (is_done != 0) {
+    pending.arrival->outcome = Outcome::ok();
+    return true;
+  }
+  if (!pending.first_look) pending.first_look = Clock::now();
+  const auto waited = Clock::now() - *pending.first_look;
+  if (pending.is_quiet && waited > time_to_announce()) {
+    pending.is_quiet = false;
+    announce(pending.number);
+  }
+  if (!pending.is_quiet) listen();
+  if (waited > longest_wait()) {
+    give_up(fail(MPI_ERR_IO, pending.call, ": ", missing(pending.number),
+                 " did not come to this collective call, or did not call MPI since, within ", longest_wait().count(),
+                 " s (WEIR_MPIIO_TIMEOUT)"));
+  }
+  return false;
+}
+
+void Meeting::give_up(Outcome why) {
+  if (!broken_) broken_ = std::move(why);
+  for (const auto& pending : pending_) {
+    pending->arrival->outcome = broken_;
+    static_cast<void>(pending->exchange.release());  // MPI may still use it
+  }
+  pending_.clear();
+}
+
+void Meeting::announce(std::uint64_t call) {
   if (comm_ == MPI_COMM_NULL) return;
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
-    auto notice = std::make_unique<Notice>(Notice{calls_, MPI_REQUEST_NULL});
+    auto notice = std::make_unique<Notice>(Notice{call, MPI_REQUEST_NULL});
     PMPI_Isend(&notice->call, 1, MPI_UINT64_T, other, kNoticeTag, comm_, &notice->request);
     notices_.push_back(std::move(notice));
   }
@@ -129,50 +257,96 @@ void Meeting::listen() {
   }
 }
 
-std::string Meeting::missing() const {
+std::string Meeting::missing(std::uint64_t call) const {
   std::vector<int> ranks;
   for (int other = 0; other < size_; ++other) {
-    if (other != rank_ && heard_[static_cast<std::size_t>(other)] < calls_) ranks.push_back(other);
+    if (other != rank_ && heard_[static_cast<std::size_t>(other)] < call) ranks.push_back(other);
   }
   if (ranks.empty() || comm_ == MPI_COMM_NULL) return "some rank";
   return concat(ranks.size() == 1 ? "rank " : "ranks ", list_ranks(ranks));
 }
 
+Outcome Meeting::tell_difference(const Exchange& exchange) const {
+  const auto tell = [](std::uint64_t word) { return concat("rank ", word & 0xffffffffu, " ", kCalls[word >> 32]); };
+  return fail(MPI_ERR_NOT_SAME, "ranks make different collective calls: ", tell(~exchange.most[Exchange::kNotFirst]),
+              ", ", tell(exchange.most[Exchange::kLast]));
+}
+
+std::unique_ptr<Meeting::Exchange> Meeting::exchange_of(const std::string& call) const {
+  auto exchange = std::make_unique<Exchange>();
+  auto& mine = exchange->mine;
+  const std::string_view function = function_of(call);
+  mine[Exchange::kCall] = hash(hash(kHashStart ^ calls_, function), std::string_view(call).substr(call.find(' ') + 1));
+  mine[Exchange::kLast] = number_of(call) << 32 | static_cast<std::uint32_t>(rank_);
+  mine[Exchange::kNotFirst] = ~mine[Exchange::kLast];
+  mine[Exchange::kTerms] = hash(std::vector<Term>());
+  mine[Exchange::kNotCall] = ~mine[Exchange::kCall];
+  mine[Exchange::kNotTerms] = ~mine[Exchange::kTerms];
+  return exchange;
+}
+
+Outcome Meeting::arrive(const std::string& call, std::shared_ptr<Arrival>& arrival) {
+  const std::lock_guard lock(mutex_);
+  if (broken_) return fail(MPI_ERR_IO, call, ": an earlier call failed for good: ", broken_->message());
+  ++calls_;
+  arrival = std::make_shared<Arrival>();
+  if (size_ == 1) {
+    arrival->outcome = Outcome::ok();
+    return Outcome::ok();
+  }
+  auto pending = std::make_unique<Pending>();
+  pending->arrival = arrival;
+  pending->call = call;
+  pending->number = calls_;
+  pending->exchange = exchange_of(call);
+  pending->exchange->mine[Exchange::kDoesNotWait] = 1;
+  const Outcome started = from_mpi(pending->exchange->start(comm_, pending->request), call);
+  if (started.is_ok()) pending_.push_back(std::move(pending));
+  return started;
+}
+
+bool Meeting::test(const Arrival& arrival) {
+  const std::lock_guard lock(mutex_);
+  if (!arrival.outcome) look_after_pending();
+  return arrival.outcome.has_value();
+}
+
 Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, const Outcome& mine, Together together,
                       bool* flag) {
-  if (!broken_.empty()) return fail(MPI_ERR_IO, call, ": an earlier call failed for good: ", broken_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return fail(MPI_ERR_IO, call, ": an earlier call failed for good: ", broken_->message());
+  }
   ++calls_;
   if (size_ == 1) return mine;
-  // A value and its complement have complementary maxima only if all ranks have the same value.
-  enum { kCall, kNotCall, kTerms, kNotTerms, kBad, kFlag, kCount };
-  struct Exchange {
-    std::array<std::uint64_t, kCount> mine;
-    std::array<std::uint64_t, kCount> most;
-  };
-  const std::uint64_t call_hash = hash(kHashStart ^ calls_, call);
-  const std::uint64_t terms_hash = hash(terms);
-  auto exchange = std::make_unique<Exchange>();
-  exchange->mine = {
-      call_hash, ~call_hash, terms_hash, ~terms_hash, mine.is_ok() ? 0u : 1u, flag != nullptr && *flag ? 1u : 0u};
+  auto exchange = exchange_of(call);
+  exchange->mine[Exchange::kTerms] = hash(terms);
+  exchange->mine[Exchange::kNotTerms] = ~exchange->mine[Exchange::kTerms];
+  exchange->mine[Exchange::kBad] = mine.is_ok() ? 0 : 1;
+  exchange->mine[Exchange::kFlag] = flag != nullptr && *flag ? 1 : 0;
   MPI_Request request = MPI_REQUEST_NULL;
-  const Status status = await(
-      call,
-      PMPI_Iallreduce(exchange->mine.data(), exchange->most.data(), kCount, MPI_UINT64_T, MPI_MAX, comm_, &request),
-      request);
+  const Status status = await(call, exchange->start(comm_, request), request);
   if (!status.is_ok()) {
     static_cast<void>(exchange.release());  // MPI may still use it
     return status;
   }
   const auto& most = exchange->most;
-  const bool is_same_call = most[kCall] == ~most[kNotCall];
-  if (is_same_call && most[kBad] != 0 && together == Together::kAllOrNone) return share_error(call, mine);
-  if (!is_same_call || most[kTerms] != ~most[kNotTerms]) return explain_difference(call, terms);
-  if (flag != nullptr) *flag = most[kFlag] != 0;
+  if (!exchange->is_same_call() && most[Exchange::kDoesNotWait] != 0) {
+    const std::lock_guard lock(mutex_);
+    give_up(tell_difference(*exchange));
+    return *broken_;
+  }
+  if (exchange->is_same_call() && most[Exchange::kBad] != 0 && together == Together::kAllOrNone) {
+    return share_error(call, mine);
+  }
+  if (!exchange->is_same_call() || !exchange->has_same_terms()) return explain_difference(call, terms);
+  if (flag != nullptr) *flag = most[Exchange::kFlag] != 0;
   return mine;
 }
 
 Outcome Meeting::explain_difference(const std::string& call, const std::vector<Term>& terms) {
-  WEIR_TRY(const std::vector<std::string> calls, gather(call, concat(call, " (call ", calls_, " on this file)")));
+  WEIR_TRY(const std::vector<std::string> calls,
+           gather(call, concat(function_of(call), " (call ", calls_, " on this file)")));
   const std::string other_calls = describe_difference(calls, kMaxShown);
   if (!other_calls.empty()) return fail(MPI_ERR_NOT_SAME, "ranks make different collective calls: ", other_calls);
   std::string differences;
@@ -198,15 +372,15 @@ Outcome Meeting::share_error(const std::string& call, const Outcome& mine) {
 }
 
 Result<std::vector<std::string>> Meeting::gather(const std::string& call, const std::string& mine) {
-  struct Exchange {
+  struct Texts {
     std::string mine;
     int length = 0;
     std::vector<int> lengths, starts;
     std::string all;
   };
   const auto ranks = static_cast<std::size_t>(size_);
-  auto exchange = std::make_unique<Exchange>();
-  Exchange& x = *exchange;
+  auto exchange = std::make_unique<Texts>();
+  Texts& x = *exchange;
   x.mine = mine;
   x.length = static_cast<int>(mine.size());
   x.lengths.resize(ranks);

@@ -5,10 +5,17 @@
 // One small reduction if all is well.  A rank that does not come is no reason to wait for ever: after WEIR_MPIIO_TIMEOUT seconds (60) the
 // others get an error that names it.  To know who has come, a rank that has waited for a while tells all others that it is there; those
 // who never tell are missing.  After that the communicator is of no more use, and every later call fails at once.
+//
+// A call that does not block joins the same sequence of reductions and goes on; whether the others came shows when the program waits for its
+// request.  Since it may have joined several by then, ranks that differ cannot meet once more to tell each other how: the reduction itself
+// carries two calls that differ and who made them, and that is the end of the communicator too.
 
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +36,12 @@ enum class Together {
   kEach,       ///< Nothing.
 };
 
-/// \threadsafety One thread at a time, as MPI demands of collective calls.
+/// A collective call that did not wait for the others.
+struct Arrival {
+  std::optional<Outcome> outcome;  ///< Once it is known: ok if all ranks made the call.
+};
+
+/// \threadsafety Collective calls by one thread at a time, as MPI demands; test() by any.
 class Meeting {
  public:
   /// Collective over `parent`, which is duplicated.  \error MPI_ERR_COMM
@@ -46,8 +58,10 @@ class Meeting {
   /// `flag`: in and out, whether any rank has set it.
   Outcome meet(const std::string& call, const std::vector<Term>& terms, const Outcome& mine, Together together,
                bool* flag = nullptr);
-  /// A call that cannot wait here is counted, so that ranks which made another number of them find out when they meet next.
-  void pass() { ++calls_; }
+  /// The same for a call that does not wait; its arguments are this rank's own business.  `arrival`: to be tested.
+  Outcome arrive(const std::string& call, std::shared_ptr<Arrival>& arrival);
+  /// True as soon as the arrival has an outcome.  From the first look on, others have as long to come as to other calls.
+  bool test(const Arrival& arrival);
 
   /// After meeting: the sum of the values of all lower ranks, and the value of `root`.
   Result<Offset> sum_below(const std::string& call, Offset value);
@@ -58,20 +72,32 @@ class Meeting {
  private:
   Meeting() = default;
   struct Notice;
+  struct Exchange;
+  struct Pending;
+  std::unique_ptr<Exchange> exchange_of(const std::string& call) const;
   Status await(const std::string& call, int code, MPI_Request& request);
-  void announce();
+  // With the mutex held:
+  void look_after_pending();
+  bool look_after(Pending& pending);
+  void give_up(Outcome why);
+  void announce(std::uint64_t call);
   void listen();
-  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::string missing(std::uint64_t call) const;
+  // Of ranks that did not make the same call, and of which some do not wait.
+  [[nodiscard]] Outcome tell_difference(const Exchange& exchange) const;
   Outcome explain_difference(const std::string& call, const std::vector<Term>& terms);
   Outcome share_error(const std::string& call, const Outcome& mine);
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-  std::uint64_t calls_ = 0;
+  std::uint64_t calls_ = 0;  // only collective calls touch it
+
+  std::mutex mutex_;                  // for what follows
   std::vector<std::uint64_t> heard_;  // by rank: the last call that it told to be waiting in
   std::vector<std::unique_ptr<Notice>> notices_;
-  std::string broken_;  // why no rank can be met any more
+  std::list<std::unique_ptr<Pending>> pending_;  // calls that did not wait, in their order
+  std::optional<Outcome> broken_;                // why no rank can be met any more
 };
 
 /// WEIR_MPIIO_TIMEOUT

@@ -37,13 +37,6 @@ Outcome check_amode(const std::string& path, int amode) {
 
 constexpr char kLayoutKept[] = "the file was there before and keeps its layout";
 
-// The same message with the name of the call in front.
-Outcome named(const char* call, const std::string& path, const Status& status) {
-  if (status.is_ok()) return Outcome::ok();
-  const Outcome plain(status);
-  return fail(plain.error_class(), call, " ", path, ": ", plain.message());
-}
-
 }  // namespace
 
 File::~File() = default;

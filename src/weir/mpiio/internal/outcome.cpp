@@ -32,6 +32,11 @@ int class_of(ErrorCode code) {
 
 Outcome::Outcome(const Status& status) : error_class_(class_of(status.code())), message_(status.message()) {}
 
+Outcome named(std::string_view call, const std::string& path, const Outcome& outcome) {
+  if (outcome.is_ok() || outcome.message().starts_with(call)) return outcome;
+  return fail(outcome.error_class(), call, " ", path, ": ", outcome.message());
+}
+
 Outcome from_mpi(int code, std::string_view what) {
   if (code == MPI_SUCCESS) return Outcome::ok();
   char text[MPI_MAX_ERROR_STRING];

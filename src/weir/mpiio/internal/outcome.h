@@ -34,6 +34,9 @@ Outcome fail(int error_class, const Parts&... parts) {
   return {error_class, concat(parts...)};
 }
 
+/// The same with the call and its file in front, unless they are there.
+Outcome named(std::string_view call, const std::string& path, const Outcome& outcome);
+
 /// What a call of MPI itself says.
 Outcome from_mpi(int code, std::string_view what);
 

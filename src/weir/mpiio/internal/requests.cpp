@@ -3,6 +3,7 @@
 #include <atomic>
 #include <list>
 #include <mutex>
+#include <thread>
 
 #include <weir/mpiio/internal/transfer.h>
 
@@ -13,7 +14,20 @@ namespace {
 struct Operation {
   std::shared_ptr<File> file;
   std::unique_ptr<Transfer> transfer;
+  std::shared_ptr<Arrival> arrival;  // null: nobody else is concerned
   MPI_Request request = MPI_REQUEST_NULL;
+  Outcome outcome;                   // once it is done
+  std::atomic<bool> is_done{false};  // MPI may ask for the outcome in another thread
+
+  // Both get on, whichever is slower.
+  bool test() {
+    const bool has_moved = transfer->test();
+    const bool has_met = arrival == nullptr || file->has_met(*arrival);
+    if (!has_moved || !has_met) return false;
+    outcome = transfer->outcome();
+    if (outcome.is_ok() && arrival != nullptr) outcome = *arrival->outcome;
+    return true;
+  }
 };
 using SharedOperation = std::shared_ptr<Operation>;
 
@@ -37,15 +51,16 @@ std::vector<FailedRequest>& failed_here() {
 
 int query(void* state, MPI_Status* status) {
   const Operation& operation = **static_cast<SharedOperation*>(state);
+  static_cast<void>(operation.is_done.load());
   operation.transfer->fill(status);
-  const Outcome& outcome = operation.transfer->outcome();
-  if (!outcome.is_ok()) failed_here().push_back({operation.request, operation.file, outcome});
+  if (!operation.outcome.is_ok()) failed_here().push_back({operation.request, operation.file, operation.outcome});
   return MPI_SUCCESS;
 }
 
 int release(void* state) {
   const std::unique_ptr<SharedOperation> operation(static_cast<SharedOperation*>(state));
-  if (!(*operation)->transfer->outcome().is_ok()) --watched;
+  static_cast<void>((*operation)->is_done.load());
+  if (!(*operation)->outcome.is_ok()) --watched;
   return MPI_SUCCESS;
 }
 
@@ -53,21 +68,26 @@ int cancel(void*, int) { return MPI_SUCCESS; }  // too late for that: bytes are 
 
 // The transfer is done: tell MPI.  It may let go of the request at once.
 void complete(const SharedOperation& operation) {
-  if (operation->transfer->outcome().is_ok()) --watched;
+  if (operation->outcome.is_ok()) --watched;
+  operation->is_done = true;
   PMPI_Grequest_complete(operation->request);
 }
 
 }  // namespace
 
-Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, MPI_Request* request) {
-  auto operation = std::make_shared<Operation>(Operation{std::move(file), std::move(transfer), MPI_REQUEST_NULL});
+Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, std::shared_ptr<Arrival> arrival,
+                     MPI_Request* request) {
+  auto operation = std::make_shared<Operation>();
+  operation->file = std::move(file);
+  operation->transfer = std::move(transfer);
+  operation->arrival = std::move(arrival);
   auto state = std::make_unique<SharedOperation>(operation);
   WEIR_PASS(
       from_mpi(PMPI_Grequest_start(query, release, cancel, state.get(), &operation->request), "MPI_Grequest_start"));
   static_cast<void>(state.release());
   *request = operation->request;
   ++watched;
-  if (operation->transfer->test()) {
+  if (operation->test()) {
     complete(operation);
   } else {
     const std::lock_guard lock(under_way().mutex);
@@ -77,20 +97,21 @@ Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> trans
 }
 
 void finish_requests(const File& file) {
-  std::list<SharedOperation> done;
+  std::list<SharedOperation> its;
   {
     const std::lock_guard lock(under_way().mutex);
     auto& operations = under_way().operations;
     for (auto at = operations.begin(); at != operations.end();) {
       const auto next = std::next(at);
-      if ((*at)->file.get() == &file) {
-        static_cast<void>((*at)->transfer->finish());
-        done.splice(done.end(), operations, at);
-      }
+      if ((*at)->file.get() == &file) its.splice(its.end(), operations, at);
       at = next;
     }
   }
-  for (const auto& operation : done) complete(operation);
+  for (const auto& operation : its) {
+    static_cast<void>(operation->transfer->finish());
+    while (!operation->test()) std::this_thread::yield();
+    complete(operation);
+  }
 }
 
 bool has_requests() noexcept { return watched.load(std::memory_order_relaxed) != 0; }
@@ -103,7 +124,7 @@ void progress_requests() {
     auto& operations = under_way().operations;
     for (auto at = operations.begin(); at != operations.end();) {
       const auto next = std::next(at);
-      if ((*at)->transfer->test()) done.splice(done.end(), operations, at);
+      if ((*at)->test()) done.splice(done.end(), operations, at);
       at = next;
     }
   }

@@ -23,25 +23,36 @@ Offset extent_of(MPI_Datatype type) {
   return extent;
 }
 
-// All items of the buffer, in the bytes of memory, one after the other.
+// All items of the buffer, in the bytes of memory, one after the other.  Each for itself: MPICH 4.0 packs other bytes of several items that
+// have a negative extent or overlap.
+template <typename Bytes, typename One>
+Outcome for_items(const Buffer& buffer, Bytes& packed, One one) {
+  const Offset extent = extent_of(buffer.type);
+  const auto size = static_cast<std::size_t>(size_of(buffer.type));
+  for (MPI_Count i = 0; i < buffer.count; ++i) {
+    WEIR_PASS(one(static_cast<std::byte*>(buffer.data) + i * extent, packed.data() + static_cast<std::size_t>(i) * size,
+                  static_cast<int>(size)));
+  }
+  return Outcome::ok();
+}
 Outcome pack(const Buffer& buffer, std::vector<std::byte>& packed) {
-  int at = 0;
-  return from_mpi(PMPI_Pack(buffer.data, static_cast<int>(buffer.count), buffer.type, packed.data(),
-                            static_cast<int>(packed.size()), &at, MPI_COMM_SELF),
-                  "MPI_Pack");
+  return for_items(buffer, packed, [&](const std::byte* item, std::byte* bytes, int size) {
+    int at = 0;
+    return from_mpi(PMPI_Pack(item, 1, buffer.type, bytes, size, &at, MPI_COMM_SELF), "MPI_Pack");
+  });
 }
 Outcome unpack(const std::vector<std::byte>& packed, const Buffer& buffer) {
-  int at = 0;
-  return from_mpi(PMPI_Unpack(packed.data(), static_cast<int>(packed.size()), &at, buffer.data,
-                              static_cast<int>(buffer.count), buffer.type, MPI_COMM_SELF),
-                  "MPI_Unpack");
+  return for_items(buffer, packed, [&](std::byte* item, const std::byte* bytes, int size) {
+    int at = 0;
+    return from_mpi(PMPI_Unpack(bytes, size, &at, item, 1, buffer.type, MPI_COMM_SELF), "MPI_Unpack");
+  });
 }
 
 }  // namespace
 
-Outcome Transfer::create(File& file, std::shared_ptr<const FileView> view, bool is_write, const Buffer& buffer,
+Outcome Transfer::create(File& file, std::shared_ptr<const FileView> view, const Access& access, const Buffer& buffer,
                          Offset bytes, std::unique_ptr<Transfer>& transfer) {
-  transfer.reset(new Transfer(file, std::move(view), is_write, buffer, bytes));
+  transfer.reset(new Transfer(file, std::move(view), access, buffer, bytes));
   return bytes == 0 ? Outcome::ok() : transfer->find_memory();
 }
 
@@ -102,11 +113,11 @@ Outcome Transfer::clip_to_file(Offset from) {
   return Outcome::ok();
 }
 
-void Transfer::trace(const char* call, std::int64_t start) {
+void Transfer::trace(std::int64_t start) {
   if (!trace::is_on) return;
   traced_.file = &file_;
   traced_.view = view_.get();
-  traced_.call = call;
+  traced_.call = call_;
   traced_.is_write = is_write_;
   traced_.start = start;
 }
@@ -172,30 +183,37 @@ Outcome Transfer::move(Offset from) {
   return status;
 }
 
+// However it ended.
+void Transfer::end(const Outcome& outcome) {
+  outcome_ = named(call_, file_.path(), outcome);
+  if (!outcome_.is_ok()) bytes_ = 0;
+  if (is_write_ && bytes_ > 0) file_.grown_to(end_in_file(from_));
+  trace_end();
+}
+
 Outcome Transfer::run(Offset from) {
   from_ = from;
   if (trace::is_on) traced_.phases[trace::kMeet] = trace::time_met();
+  Outcome outcome;
   if (bytes_ > 0) {
-    if (is_write_) outcome_ = encode();
-    if (outcome_.is_ok()) outcome_ = move(from);
-    if (outcome_.is_ok() && !is_write_) outcome_ = decode();
+    if (is_write_) outcome = encode();
+    if (outcome.is_ok()) outcome = move(from);
+    if (outcome.is_ok() && !is_write_) outcome = decode();
   }
-  if (!outcome_.is_ok()) bytes_ = 0;
-  if (outcome_.is_ok() && is_write_ && bytes_ > 0) file_.grown_to(end_in_file(from));
-  trace_end();
+  end(outcome);
   return outcome_;
 }
 
 void Transfer::start(Offset from) {
   // Locks are held over one call, and the client starts transfers of memory in one piece only.
   if (bytes_ == 0 || file_.is_atomic() || std::holds_alternative<InPieces>(memory_)) {
-    outcome_ = run(from);
+    static_cast<void>(run(from));
     return;
   }
   from_ = from;
   if (trace::is_on) traced_.phases[trace::kMeet] = trace::time_met();
-  outcome_ = is_write_ ? encode() : clip_to_file(from);
-  if (!outcome_.is_ok() || bytes_ == 0) return;
+  const Outcome ready = is_write_ ? encode() : clip_to_file(from);
+  if (!ready.is_ok() || bytes_ == 0) return end(ready);
   auto* const staged = std::get_if<Staged>(&memory_);
   std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
   const auto bytes = static_cast<std::size_t>(bytes_);
@@ -207,11 +225,9 @@ void Transfer::start(Offset from) {
 void Transfer::ended(Status status) {
   pending_.reset();
   traced_.phases[trace::kMove] += trace::now();
-  outcome_ = status;
-  if (outcome_.is_ok() && !is_write_) outcome_ = decode();
-  if (!outcome_.is_ok()) bytes_ = 0;
-  if (outcome_.is_ok() && is_write_) file_.grown_to(end_in_file(from_));
-  trace_end();
+  Outcome outcome = status;
+  if (outcome.is_ok() && !is_write_) outcome = decode();
+  end(outcome);
 }
 
 bool Transfer::test() {

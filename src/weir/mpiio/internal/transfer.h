@@ -22,11 +22,11 @@ namespace weir::mpiio::internal {
 class Transfer {
  public:
   /// `bytes`: of the buffer, as it is in the file.
-  static Outcome create(File& file, std::shared_ptr<const FileView> view, bool is_write, const Buffer& buffer,
+  static Outcome create(File& file, std::shared_ptr<const FileView> view, const Access& access, const Buffer& buffer,
                         Offset bytes, std::unique_ptr<Transfer>& transfer);
 
-  /// What it is to be called in a trace, and since when it is under way.
-  void trace(const char* call, std::int64_t start);
+  /// For a trace: since when it is under way.
+  void trace(std::int64_t start);
 
   /// Does it all.  `from`: in bytes of the view.
   Outcome run(Offset from);
@@ -49,8 +49,13 @@ class Transfer {
   using InPieces = client::Memory;        // the same
   using Staged = std::vector<std::byte>;  // the bytes as they are in the file
 
-  Transfer(File& file, std::shared_ptr<const FileView> view, bool is_write, const Buffer& buffer, Offset bytes)
-      : file_(file), view_(std::move(view)), is_write_(is_write), buffer_(buffer), bytes_(bytes) {}
+  Transfer(File& file, std::shared_ptr<const FileView> view, const Access& access, const Buffer& buffer, Offset bytes)
+      : file_(file),
+        view_(std::move(view)),
+        call_(access.call),
+        is_write_(access.is_write),
+        buffer_(buffer),
+        bytes_(bytes) {}
   Outcome find_memory();
   Outcome move(Offset from);
   Outcome clip_to_file(Offset from);
@@ -58,10 +63,12 @@ class Transfer {
   Outcome decode();
   [[nodiscard]] Offset end_in_file(Offset from) const;
   void ended(Status status);
+  void end(const Outcome& outcome);
   void trace_end();
 
   File& file_;
   std::shared_ptr<const FileView> view_;
+  const char* call_;  // for messages
   bool is_write_;
   Buffer buffer_;
   Offset bytes_;  // to be moved; less than asked for where the file ends

@@ -2,16 +2,13 @@
 
 // For the tests of the server; not installed.
 
-#include <unistd.h>
-
-#include <atomic>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include <weir/base/internal/temporary_directory.h>
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
@@ -21,25 +18,7 @@
 
 namespace weir::server::internal {
 
-/// A directory of its own, gone at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    static std::atomic<int> count{0};
-    path_ = (std::filesystem::temp_directory_path() / concat("weir-server-test-", getpid(), "-", ++count)).string();
-    std::filesystem::create_directories(path_);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using testing::TemporaryDirectory;
 
 inline net::Identity user(std::uint32_t uid, std::uint32_t gid = 100, std::vector<std::uint32_t> groups = {}) {
   return {uid, gid, std::move(groups), "host"};

@@ -14,31 +14,14 @@
 #include <vector>
 
 #include <weir/base/checked.h>
+#include <weir/base/internal/temporary_directory.h>
 #include <weir/base/result.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {
 
 using Bytes = std::vector<std::byte>;
-
-/// Gone with its owner.
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    path_ = (parent / "weir-disk-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) std::abort();
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using testing::TemporaryDirectory;
 
 inline Bytes load_file(const std::string& path) {
   Bytes bytes(std::filesystem::file_size(path));
