@@ -297,7 +297,8 @@ TEST_F(JobTest, StagesOutAfterCtrlC) {
 }
 
 TEST_F(JobTest, StopsAndContinuesWithItsCommand) {
-  Weir job = start_shell("touch " + local("ready") + "; while ! test -e " + local("go") + "; do sleep 0.02; done");
+  // Without starting anything: a child that is stopped before it has become another program keeps a shell that uses vfork() from stopping.
+  Weir job = start_shell("touch " + local("ready") + "; while ! test -e " + local("go") + "; do :; done");
   ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); }));
   job.send(SIGTSTP);
   ASSERT_TRUE(comes_true([&] { return job.is_stopped(); }));
