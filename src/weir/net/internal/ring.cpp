@@ -103,7 +103,7 @@ Result<RingMemory> RingMemory::create() {
   if (::fallocate(descriptor.get(), 0, 0, kFileBytes) != 0) return io_error("fallocate");
   if (::fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) return io_error("seal");
   WEIR_TRY(RingMemory memory, map(std::move(descriptor)));
-  for (const std::size_t ring : {0, 1}) new (&memory.control(ring)) RingControl;
+  for (const std::size_t ring : {std::size_t{0}, std::size_t{1}}) new (&memory.control(ring)) RingControl;
   return memory;
 }
 
@@ -127,7 +127,7 @@ Result<RingMemory> RingMemory::map(Descriptor descriptor) {
                   memory.descriptor_.get(), static_cast<off_t>(from)) != MAP_FAILED;
   };
   if (!place(0, 0, kControlBytes)) return io_error("mmap");
-  for (const std::size_t ring : {0, 1}) {
+  for (const std::size_t ring : {std::size_t{0}, std::size_t{1}}) {
     const std::size_t from = kControlBytes + ring * kRingBytes;
     const std::size_t at = kControlBytes + ring * 2 * kRingBytes;
     if (!place(at, from, kRingBytes) || !place(at + kRingBytes, from, kRingBytes)) return io_error("mmap");
