@@ -8,10 +8,21 @@ namespace weir {
 
 namespace {
 
-/// Room for descriptors in the control part of a message.
-union ControlRoom {
-  cmsghdr aligned;
-  char bytes[CMSG_SPACE(kMostDescriptors * sizeof(int))];
+/// A message of one byte, with room for descriptors beside it.
+struct Message {
+  Message() {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = room;
+    header.msg_controllen = sizeof room;
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  char byte = 1;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char room[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
+  msghdr header{};
 };
 
 }  // namespace
@@ -27,35 +38,22 @@ bool make_abstract(std::string_view name, UnixAddress& address) {
 
 bool send_descriptors(int connection, std::span<const int> descriptors) {
   assert(descriptors.size() <= kMostDescriptors);
-  char byte = 1;
-  iovec data{&byte, 1};
-  ControlRoom room{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
+  Message message;
+  message.header.msg_controllen = descriptors.empty() ? 0 : CMSG_SPACE(descriptors.size_bytes());
   if (!descriptors.empty()) {
-    message.msg_control = room.bytes;
-    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    cmsghdr* control = CMSG_FIRSTHDR(&message);
+    cmsghdr* control = CMSG_FIRSTHDR(&message.header);
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
     control->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(control), descriptors.data(), descriptors.size_bytes());
   }
-  return sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+  return sendmsg(connection, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 bool receive_descriptors(int connection, std::span<Descriptor> descriptors) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  ControlRoom room{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = room.bytes;
-  message.msg_controllen = sizeof room.bytes;
-  if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != 1) return false;
-  const cmsghdr* control = CMSG_FIRSTHDR(&message);
+  Message message;
+  if (recvmsg(connection, &message.header, MSG_CMSG_CLOEXEC) != 1) return false;
+  const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
   if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
     return descriptors.empty();
   // Whatever came is ours to close, also if it is more or less than was expected, as when this process has no room for all.

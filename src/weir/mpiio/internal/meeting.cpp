@@ -86,13 +86,6 @@ std::chrono::seconds longest_wait() {
   return limit;
 }
 
-namespace {
-
-// How long it is no wonder that others have not come.
-Clock::duration time_to_announce() { return std::min<Clock::duration>(kQuiet, longest_wait() / 2); }
-
-}  // namespace
-
 // "I wait in this call", on its way to one rank.
 struct Meeting::Notice {
   std::uint64_t call;
@@ -113,6 +106,12 @@ struct Meeting::Exchange {
   [[nodiscard]] bool has_same_terms() const { return most[kTerms] == ~most[kNotTerms]; }
 };
 
+// For others to make a call.
+struct Meeting::Waiting {
+  Clock::time_point start;
+  bool is_quiet = true;  // has not told that it waits
+};
+
 // A call that did not wait.
 struct Meeting::Pending {
   std::shared_ptr<Arrival> arrival;
@@ -120,8 +119,7 @@ struct Meeting::Pending {
   std::uint64_t number = 0;
   std::unique_ptr<Exchange> exchange;
   MPI_Request request = MPI_REQUEST_NULL;
-  std::optional<Clock::time_point> first_look;
-  bool is_quiet = true;
+  std::optional<Waiting> waiting;  // from the first look on
 };
 
 Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_view call) {
@@ -157,8 +155,7 @@ Meeting::~Meeting() {
 
 Status Meeting::await(const std::string& call, int code, MPI_Request& request) {
   if (code != MPI_SUCCESS) return {ErrorCode::kIoError, from_mpi(code, call).message()};
-  const auto start = Clock::now();
-  bool is_quiet = true;
+  Waiting waiting{Clock::now()};
   for (int looks = 0;; ++looks) {
     int is_done = 0;
     const int result = WEIR_REAL(MPI_Test)(&request, &is_done, MPI_STATUS_IGNORE);
@@ -170,13 +167,7 @@ Status Meeting::await(const std::string& call, int code, MPI_Request& request) {
     const std::lock_guard lock(mutex_);
     look_after_pending();
     if (broken_) return {ErrorCode::kIoError, concat(call, ": an earlier call failed for good: ", broken_->message())};
-    const auto waited = Clock::now() - start;
-    if (is_quiet && waited > time_to_announce()) {
-      is_quiet = false;
-      announce(calls_);
-    }
-    if (!is_quiet) listen();
-    if (waited > longest_wait()) {
+    if (is_too_long(waiting, calls_)) {
       const Status late(ErrorCode::kTimedOut,
                         concat(call, ": ", missing(calls_), " did not come to this collective call within ",
                                longest_wait().count(), " s (WEIR_MPIIO_TIMEOUT)"));
@@ -186,8 +177,19 @@ Status Meeting::await(const std::string& call, int code, MPI_Request& request) {
   }
 }
 
+// After a while, tells the others.
+bool Meeting::is_too_long(Waiting& waiting, std::uint64_t call) {
+  const auto waited = Clock::now() - waiting.start;
+  if (waiting.is_quiet && waited > std::min<Clock::duration>(kQuiet, longest_wait() / 2)) {
+    waiting.is_quiet = false;
+    announce(call);
+  }
+  if (!waiting.is_quiet) listen();
+  return waited > longest_wait();
+}
+
 void Meeting::look_after_pending() {
-  for (auto at = pending_.begin(); at != pending_.end() && !broken_;) {
+  for (auto at = pending_.begin(); !broken_ && at != pending_.end();) {
     const auto next = std::next(at);
     if (look_after(**at)) pending_.erase(at);
     at = next;
@@ -210,14 +212,8 @@ bool Meeting::look_after(Pending& pending) {
     pending.arrival->outcome = Outcome::ok();
     return true;
   }
-  if (!pending.first_look) pending.first_look = Clock::now();
-  const auto waited = Clock::now() - *pending.first_look;
-  if (pending.is_quiet && waited > time_to_announce()) {
-    pending.is_quiet = false;
-    announce(pending.number);
-  }
-  if (!pending.is_quiet) listen();
-  if (waited > longest_wait()) {
+  if (!pending.waiting) pending.waiting = Waiting{Clock::now()};
+  if (is_too_long(*pending.waiting, pending.number)) {
     give_up(fail(MPI_ERR_IO, pending.call, ": ", missing(pending.number),
                  " did not come to this collective call, or did not call MPI since, within ", longest_wait().count(),
                  " s (WEIR_MPIIO_TIMEOUT)"));
@@ -272,14 +268,14 @@ Outcome Meeting::tell_difference(const Exchange& exchange) const {
               ", ", tell(exchange.most[Exchange::kLast]));
 }
 
-std::unique_ptr<Meeting::Exchange> Meeting::exchange_of(const std::string& call) const {
+std::unique_ptr<Meeting::Exchange> Meeting::exchange_of(const std::string& call, const std::vector<Term>& terms) const {
   auto exchange = std::make_unique<Exchange>();
   auto& mine = exchange->mine;
   const std::string_view function = function_of(call);
   mine[Exchange::kCall] = hash(hash(kHashStart ^ calls_, function), std::string_view(call).substr(call.find(' ') + 1));
   mine[Exchange::kLast] = number_of(call) << 32 | static_cast<std::uint32_t>(rank_);
   mine[Exchange::kNotFirst] = ~mine[Exchange::kLast];
-  mine[Exchange::kTerms] = hash(std::vector<Term>());
+  mine[Exchange::kTerms] = hash(terms);
   mine[Exchange::kNotCall] = ~mine[Exchange::kCall];
   mine[Exchange::kNotTerms] = ~mine[Exchange::kTerms];
   return exchange;
@@ -298,7 +294,7 @@ Outcome Meeting::arrive(const std::string& call, std::shared_ptr<Arrival>& arriv
   pending->arrival = arrival;
   pending->call = call;
   pending->number = calls_;
-  pending->exchange = exchange_of(call);
+  pending->exchange = exchange_of(call, {});
   pending->exchange->mine[Exchange::kDoesNotWait] = 1;
   const Outcome started = from_mpi(pending->exchange->start(comm_, pending->request), call);
   if (started.is_ok()) pending_.push_back(std::move(pending));
@@ -319,9 +315,7 @@ Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, c
   }
   ++calls_;
   if (size_ == 1) return mine;
-  auto exchange = exchange_of(call);
-  exchange->mine[Exchange::kTerms] = hash(terms);
-  exchange->mine[Exchange::kNotTerms] = ~exchange->mine[Exchange::kTerms];
+  auto exchange = exchange_of(call, terms);
   exchange->mine[Exchange::kBad] = mine.is_ok() ? 0 : 1;
   exchange->mine[Exchange::kFlag] = flag != nullptr && *flag ? 1 : 0;
   MPI_Request request = MPI_REQUEST_NULL;

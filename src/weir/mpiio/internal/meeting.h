@@ -73,12 +73,14 @@ class Meeting {
   Meeting() = default;
   struct Notice;
   struct Exchange;
+  struct Waiting;
   struct Pending;
-  std::unique_ptr<Exchange> exchange_of(const std::string& call) const;
+  std::unique_ptr<Exchange> exchange_of(const std::string& call, const std::vector<Term>& terms) const;
   Status await(const std::string& call, int code, MPI_Request& request);
   // With the mutex held:
   void look_after_pending();
   bool look_after(Pending& pending);
+  bool is_too_long(Waiting& waiting, std::uint64_t call);
   void give_up(Outcome why);
   void announce(std::uint64_t call);
   void listen();
