@@ -314,6 +314,22 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
 
 // ---------------------------------------------------------------- views at the targets
 
+Status Binding::announce(std::span<Part* const> parts, Counters& counters) {
+  for (Part* part : parts) {
+    WEIR_TRY(const std::uint64_t generation, session_->reach(part->server));
+    if (part->registered.load() == generation) continue;
+    net::Call call;
+    call.head = wire::encode_request(registration(*part), session_->timeout_ms(), part->store);
+    call.deadline = session_->deadline();
+    call.done = [](const Result<net::Reply>&) {};
+    Counters::add(counters.messages, 1);
+    Counters::add(counters.index_bytes, static_cast<std::int64_t>(call.head.size()));
+    session_->start(part->server, generation, std::move(call));
+    part->registered = generation;  // not earlier: what others send must come after
+  }
+  return Status::ok();
+}
+
 Status Binding::make_known(std::span<Part* const> parts, Counters& counters) {
   std::vector<Outgoing> calls;
   std::vector<Part*> told;

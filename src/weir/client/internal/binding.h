@@ -90,7 +90,10 @@ class Binding {
   /// \error kStale, kNoSpace
   Result<std::optional<Offset>> move_directly(Part& part, const Access& access, Offset file_end, Counters& counters);
 
-  /// Tells the targets of the parts, as far as they do not know yet.
+  /// Tells the targets of the parts, as far as they do not know yet, and awaits no answer: accesses may follow at once.  One whose target
+  /// has refused the view fails with kNotFound; make_known() then says why.
+  Status announce(std::span<Part* const> parts, Counters& counters);
+  /// As announce(), but awaits the answers.
   Status make_known(std::span<Part* const> parts, Counters& counters);
 
   /// One past the highest byte of the file in a range of the view.

@@ -45,7 +45,7 @@ void Operation::start() {
   std::vector<Part*> known;
   for (Part* part : parts_) (part->packing ? known : complex).push_back(part);
   if (!complex.empty()) fail(move_pieces(*binding_, {&access_, 1}, complex, counters()));
-  if (!known.empty() && status_.is_ok()) fail(binding_->make_known(known, counters()));
+  if (!known.empty() && status_.is_ok()) fail(binding_->announce(known, counters()));
   if (!status_.is_ok()) return;
   for (Part* part : known) cut(*part, access_.range());
   start_slices();

@@ -14,8 +14,6 @@ namespace {
 constexpr Offset kLeastBytesPerMs = 10000;
 // How long a thread sleeps with the session locked before it lets others in.
 constexpr std::chrono::microseconds kTurn{500};
-// Before it sleeps at all: answers of servers on the same host come that soon.
-constexpr std::chrono::microseconds kSpin{20};
 constexpr std::size_t kMostUnderWay = 256;
 
 std::string environment(const char* name) {
@@ -245,14 +243,12 @@ void Session::progress() {
 }
 
 void Session::run_until(const std::function<bool()>& is_ready) {
-  const auto spin_end = net::Clock::now() + kSpin;
   for (;;) {
     const std::lock_guard lock(mutex_);
-    do {
-      caller_->progress();
-      if (is_ready()) return;
-    } while (!mutex_.is_wanted() && net::Clock::now() < spin_end);
+    caller_->progress();
+    if (is_ready()) return;
     caller_->wait(net::Clock::now() + kTurn);
+    if (is_ready()) return;
   }
 }
 

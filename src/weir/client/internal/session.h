@@ -25,7 +25,6 @@ class FairMutex {
  public:
   void lock();
   void unlock();
-  [[nodiscard]] bool is_wanted() const { return next_.load() - serving_.load() > 1; }
 
  private:
   std::mutex mutex_;

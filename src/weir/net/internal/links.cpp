@@ -15,6 +15,8 @@ namespace weir::net::internal {
 namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(50);
+// A yield that takes longer has let somebody else run.
+constexpr auto kLongYield = std::chrono::microseconds(3);
 
 bool has_several_cores() {
   static const bool several = std::thread::hardware_concurrency() > 1;
@@ -98,15 +100,23 @@ void Links::sleep(Deadline deadline, int wake_fd) {
   ::ppoll(descriptors, 3, &timeout, nullptr);
 }
 
-bool Links::is_lively() const { return has_several_cores() && Clock::now() - last_progress_ < kSpin; }
+bool Links::linger() {
+  const Clock::time_point now = Clock::now();
+  if (!has_several_cores() || now - last_progress_ >= kSpin) return false;
+  std::this_thread::yield();
+  // Of several servers on a core, those that linger would keep the one that is asked from answering.
+  if (Clock::now() - now > kLongYield) last_progress_ = now - kSpin;
+  return true;
+}
 
 void Links::spin_then_sleep(Deadline deadline) {
   if (has_several_cores()) {
     const auto until = std::min(Clock::now() + kSpin, deadline);
-    do {
+    while (true) {
       if (progress()) return;
+      if (Clock::now() >= until) break;
       std::this_thread::yield();  // there may be more threads than cores, and the one that answers among them
-    } while (Clock::now() < until);
+    }
   }
   sleep(deadline);
 }

@@ -28,8 +28,9 @@ class Links {
 
   /// Does what can be done now; true if there was something.
   bool progress();
-  /// Whether something happened so recently that more is likely: then it is quicker to try again than to sleep.
-  [[nodiscard]] bool is_lively() const;
+  /// Lets others run for a moment if it is quicker to try again after that than to sleep: something has happened just now, and nobody else
+  /// wants this core.  False at once if not.
+  bool linger();
   /// Waits until there is something to do, `wake_fd` can be read, or the deadline.  May return early.
   void sleep(Deadline deadline, int wake_fd = -1);
   /// As sleep(), but tries for a moment first, which is much quicker if the answer is on its way.

@@ -274,11 +274,7 @@ void ProcessListener::run() {
     for (const Task& task : std::exchange(ready_, {})) task();
     if (may_return()) break;
     if (has_progressed) continue;
-    if (links_.is_lively()) {
-      std::this_thread::yield();
-    } else {
-      sleep();
-    }
+    if (!links_.linger()) sleep();
   }
   // Replies that were sent leave before the connections end.
   stop_listening();
