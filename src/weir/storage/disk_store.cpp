@@ -4,7 +4,7 @@
 // written since the last fdatasync any 512 bytes may be old or new, in any mixture.  In both cases:
 //
 //   - what was synced and not written since reads back, verified unless an overwrite had cleared sums ahead (Write, step 1);
-//   - a block (64 KiB) written since its last sync holds old or new bytes or a mixture, and reading it is no error;
+//   - a block (16 KiB) written since its last sync holds old or new bytes or a mixture, and reading it is no error;
 //   - the length and the end of the file are those of the last sync, or later ones;
 //   - opening the store never fails because of it.
 //

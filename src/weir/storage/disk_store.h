@@ -38,7 +38,7 @@ struct DiskStoreOptions {
   /// Memory for checksums.  Beyond it the subfiles used longest ago are synced and forgotten.
   std::size_t max_checksum_bytes = std::size_t{64} << 20;
   /// A subfile is cut into files of this size, since file systems limit how long a file may be (ext4: 16 TiB).  Counts when
-  /// the store is made; a multiple of 64 KiB.
+  /// the store is made; a multiple of 16 KiB.
   Offset part_bytes = Offset{1} << 40;
   std::function<void(const DiskStep&)> observer = {};
 };

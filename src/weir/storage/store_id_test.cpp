@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +17,9 @@ namespace weir::storage {
 namespace {
 
 using internal::TemporaryDirectory;
+using ::testing::HasSubstr;
 using testing::IsOk;
+using testing::StatusIs;
 
 TEST(StoreIdTest, AMemoryStoreIsAnotherEachTime) {
   const auto a = make_memory_store({});
@@ -42,14 +45,14 @@ TEST(StoreIdTest, ADiskStoreStaysWhatItIs) {
   EXPECT_NE(id_of(b.path()), id);
 }
 
-TEST(StoreIdTest, AStoreFromBeforeThereWereIdsGetsOne) {
+TEST(StoreIdTest, AStoreOfAnotherVersionIsRefusedAndLeftAlone) {
   const TemporaryDirectory directory;
-  const std::string text = "weir disk store, version 1\npart_bytes 65536\n";
+  const std::string text = "weir disk store, version 1\npart_bytes 65536\nid 4f1c0a7be25d9936\n";
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-  internal::save_file(directory.path() + "/settings", internal::Bytes(begin, begin + text.size()));
-  const std::uint64_t id = id_of(directory.path());
-  EXPECT_NE(id, 0u);
-  EXPECT_EQ(id_of(directory.path()), id);
+  const internal::Bytes bytes(begin, begin + text.size());
+  internal::save_file(directory.path() + "/settings", bytes);
+  EXPECT_THAT(open_disk_store(directory.path(), {}), StatusIs(ErrorCode::kCorrupt, HasSubstr("of another version")));
+  EXPECT_EQ(internal::load_file(directory.path() + "/settings"), bytes);
 }
 
 TEST(FenceTest, PeersSeeItInMemoryThatTheyMapBeforeAndAfter) {

@@ -18,7 +18,7 @@
 namespace weir::storage::internal {
 namespace {
 
-constexpr const char* kSettings = "weir disk store, version 1\npart_bytes %lld\n%nid %16llx\n%n";
+constexpr const char* kSettings = "weir disk store, version 2\npart_bytes %lld\nid %16llx\n%n";
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 std::string settings_path(const std::string& directory) { return directory + "/settings"; }
@@ -46,8 +46,8 @@ Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Off
   DiskDirectory directory(path);
   WEIR_RETURN_IF_ERROR(directory.lock(O_RDWR | O_CREAT));
   WEIR_TRY(const bool is_store, directory.load());
-  if (!is_store) directory.part_bytes_ = part_bytes;
-  if (directory.id_ == 0) {
+  if (!is_store) {
+    directory.part_bytes_ = part_bytes;
     directory.id_ = random_id();
     WEIR_RETURN_IF_ERROR(directory.save());
   }
@@ -86,14 +86,12 @@ Result<bool> DiskDirectory::load() {
   std::array<char, 256> text{};
   WEIR_RETURN_IF_ERROR(read_or_zero(file->get(), path, text.data(), text.size() - 1, 0));
   long long part_bytes = 0;
-  unsigned long long id = 0;  // stores that were made before there were ids have none
-  int without_id = -1;
-  int with_id = -1;
-  const int found = std::sscanf(text.data(), kSettings, &part_bytes, &without_id, &id, &with_id);
-  const int end = found == 2 ? with_id : without_id;
-  if (found < 1 || end < 0 || text[static_cast<std::size_t>(end)] != '\0' || part_bytes < kBlockBytes ||
+  unsigned long long id = 0;
+  int end = -1;
+  const int found = std::sscanf(text.data(), kSettings, &part_bytes, &id, &end);
+  if (found != 2 || end < 0 || text[static_cast<std::size_t>(end)] != '\0' || id == 0 || part_bytes < kBlockBytes ||
       part_bytes > kMaxBytes || part_bytes % kBlockBytes != 0) {
-    return corrupt(fmt::format("{} is damaged, or of a later version: it reads \"{}\"", path, text.data()));
+    return corrupt(fmt::format("{} is damaged, or of another version: it reads \"{}\"", path, text.data()));
   }
   part_bytes_ = part_bytes;
   id_ = id;
@@ -104,7 +102,7 @@ Result<bool> DiskDirectory::load() {
 Status DiskDirectory::save() const {
   const std::string path = settings_path(path_);
   const std::string draft = path + ".new";
-  const std::string text = fmt::format("weir disk store, version 1\npart_bytes {}\nid {:016x}\n", part_bytes_, id_);
+  const std::string text = fmt::format("weir disk store, version 2\npart_bytes {}\nid {:016x}\n", part_bytes_, id_);
   WEIR_TRY(const Descriptor file, open_file(draft, O_WRONLY | O_CREAT | O_TRUNC));
   WEIR_RETURN_IF_ERROR(write_all(file.get(), draft, text.data(), text.size(), 0));
   if (::fsync(file.get()) != 0) return os_error("fsync", draft, errno);

@@ -22,7 +22,7 @@ class DiskDirectory {
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] Offset part_bytes() const noexcept { return part_bytes_; }
-  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }  ///< 0: it has none yet
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
 
   Result<struct statvfs> file_system() const;
   /// Makes all that was written to it durable, of others too.

@@ -16,7 +16,7 @@ namespace weir::storage::internal {
 namespace {
 
 // One system call moves no more than this: enough for any disk, and large requests keep several in flight.
-constexpr Offset kMostBytes = Offset{4} << 20;
+constexpr Offset kMostBytes = Offset{2} << 20;
 constexpr Offset kBounceBytes = Offset{1} << 20;
 constexpr std::size_t kBounces = 16;
 

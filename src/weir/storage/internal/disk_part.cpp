@@ -26,7 +26,7 @@ constexpr std::size_t kPartOverhead = sizeof(Part) + 512;
 constexpr Offset kJoinedBytes = Offset{1} << 20;
 
 // Sums of so many pages more are cleared ahead of a writer that comes by page after page.
-constexpr Offset kMostPagesAhead = 15;
+constexpr Offset kMostPagesAhead = 63;
 
 std::size_t in_page(Offset block) { return static_cast<std::size_t>(block % kSumsPerPage); }
 
@@ -401,7 +401,7 @@ Status Part::write(std::span<const WritePiece> pieces) {
 }
 
 // Makes sure that the file holds no sum, durably, for any block that is about to change.  Where that takes a write, the blocks behind it
-// are unmarked too, in the same page (32 MiB) and, each time more, in those that follow: who overwrites in sequence waits for the
+// are unmarked too, in the same page (8 MiB) and, each time more, in those that follow: who overwrites in sequence waits for the
 // disk only a few times.
 Status Part::unmark(std::span<const WritePiece> pieces) {
   std::map<Offset, std::bitset<kSumsPerPage>> touched;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The file with the checksums of one part: two slots for the header, then 8 bytes for each block of 64 KiB.
+// The file with the checksums of one part: two slots for the header, then 8 bytes for each block of 16 KiB.
 //
 //   0      header, or nothing       the valid header with the higher sequence number counts; the next one is written to
 //   4096   header, or nothing       the other slot, so that a write torn by a crash leaves one
@@ -23,7 +23,7 @@
 
 namespace weir::storage::internal {
 
-inline constexpr Offset kBlockBytes = 65536;
+inline constexpr Offset kBlockBytes = 16384;
 inline constexpr Offset kSumsPerPage = 512;
 inline constexpr Offset kSumPageBytes = 4096;
 inline constexpr Offset kHeaderSlotBytes = 4096;
