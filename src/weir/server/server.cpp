@@ -72,6 +72,7 @@ Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const
   if (!directory.empty()) return storage::open_disk_store(directory + "/store");
   storage::MemoryStoreOptions memory;
   memory.capacity_bytes = options.capacity_bytes;
+  memory.is_eager = options.is_eager;
   return storage::make_memory_store(memory);
 }
 

@@ -22,6 +22,7 @@ struct Options {
   std::string store = "memory";  ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
   Offset capacity_bytes = 0;     ///< Of a memory store; 0: half of the machine's memory.
   bool share_memory = true;      ///< Hand memory of the store to clients on this host.
+  bool is_eager = false;         ///< A memory store faults memory in from the start, for the first files too.
   /// How long a subfile stays fenced whose relayout has lost its client: that may come back.
   std::chrono::milliseconds fence_grace{15'000};
 };

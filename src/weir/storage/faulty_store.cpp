@@ -59,8 +59,8 @@ void FaultyStore::fence(SubfileId id, bool is_fenced) { store_->fence(id, is_fen
 
 std::uint64_t FaultyStore::id() const { return store_->id(); }
 
-Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing) {
-  return faults_->run("share", [&] { return store_->share(id, for_writing); });
+Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing, Offset expected_bytes) {
+  return faults_->run("share", [&] { return store_->share(id, for_writing, expected_bytes); });
 }
 
 FaultyKeyValue::FaultyKeyValue(std::shared_ptr<KeyValue> map, std::shared_ptr<Faults> faults)

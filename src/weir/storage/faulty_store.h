@@ -80,7 +80,7 @@ class FaultyStore final : public Store {
   void note_written(SubfileId id, Offset to, Offset file_end) override;  // cannot fail, is not counted
   void fence(SubfileId id, bool is_fenced) override;                     // likewise
   [[nodiscard]] std::uint64_t id() const override;                       // likewise
-  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing) override;
+  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes) override;
 
  private:
   std::shared_ptr<Store> store_;

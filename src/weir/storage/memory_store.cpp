@@ -55,8 +55,12 @@ class Lent {
 
 class MemoryStore final : public Store {
  public:
-  MemoryStore(Offset capacity_bytes, internal::PoolOptions pool)
-      : source_{internal::Room{capacity_bytes}, internal::Pool{pool}} {}
+  MemoryStore(Offset capacity_bytes, internal::PoolOptions pool, bool is_eager)
+      : source_{internal::Room{capacity_bytes}, internal::Pool{pool}} {
+    if (!is_eager) return;
+    source_.pool.start();
+    source_.pool.keep_at_most(source_.room.free_bytes() / 4);
+  }
 
   Status read(SubfileId id, std::span<const ReadPiece> pieces) override {
     WEIR_RETURN_IF_ERROR(check_pieces("read", id, pieces));
@@ -139,8 +143,9 @@ class MemoryStore final : public Store {
 
   [[nodiscard]] std::uint64_t id() const override { return id_; }
 
-  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing) override {
-    auto shared = make(id).shared_region();
+  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes) override {
+    WEIR_RETURN_IF_ERROR(check_range("share", id, 0, expected_bytes));
+    auto shared = make(id).shared_region(expected_bytes);
     if (!shared.is_ok()) return about("share", id, shared.status());
     internal::Region* region = *shared;
     if (region == nullptr) return std::optional<SharedMemory>{};
@@ -174,13 +179,13 @@ Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& optio
   if (options.capacity_bytes < 0 || options.pool_regions < 0 || options.pool_region_bytes < 0 ||
       options.pool_region_bytes > most_region) {
     return invalid_argument(concat("memory store: capacity of ", options.capacity_bytes, " bytes, pool of ",
-                                   options.pool_regions, " regions of ", options.pool_region_bytes,
+                                   options.pool_regions, " regions of each size from ", options.pool_region_bytes,
                                    " bytes: none may be negative, no region above ", most_region));
   }
   const Offset region_bytes = ceil_div(options.pool_region_bytes, kChunkBytes) * kChunkBytes;
   const internal::PoolOptions pool{region_bytes > 0 ? options.pool_regions : 0, region_bytes};
   const Offset capacity = options.capacity_bytes > 0 ? options.capacity_bytes : half_of_memory();
-  return std::unique_ptr<Store>{new MemoryStore{capacity, pool}};
+  return std::unique_ptr<Store>{new MemoryStore{capacity, pool, options.is_eager}};
 }
 
 }  // namespace weir::storage

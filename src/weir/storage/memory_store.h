@@ -8,7 +8,7 @@
 //
 // Room is counted in what is really taken (pages, blocks), so holes are free.  Memory that was never used is slow to touch for the first time,
 // so a thread of the store faults some in ahead: a few anonymous files for subfiles that begin large, and the next part of
-// those that grow.
+// those that grow.  Files are never used again for another subfile: peers may still have them mapped.
 
 #include <memory>
 
@@ -20,8 +20,11 @@ namespace weir::storage {
 
 struct MemoryStoreOptions {
   Offset capacity_bytes = 0;  ///< 0: half of the machine's memory.
-  int pool_regions = 8;       ///< Anonymous files kept ready; 0: nothing is faulted in ahead, no thread.
-  Offset pool_region_bytes = Offset{8} << 20;  ///< Of each.  Together never more than a quarter of the room left.
+  int pool_regions = 4;       ///< Anonymous files kept ready, of each size; 0: nothing is faulted in ahead, no thread.
+  Offset pool_region_bytes =
+      Offset{8} << 20;    ///< Of the smaller size; the larger is four times that.  All together never take more
+                          ///< than a quarter of the room left.
+  bool is_eager = false;  ///< From the start, not from the first subfile of more than 64 KiB on.
 };
 
 /// \error kInvalidArgument if an option is negative or a region larger than can be mapped

@@ -26,6 +26,7 @@
 namespace weir::storage::internal {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::Eq;
 using ::testing::HasSubstr;
@@ -128,7 +129,7 @@ class MemoryStoreTest : public ::testing::Test {
     return bytes;
   }
   SharedMemory share(SubfileId id = kId, bool for_writing = true) {
-    const auto shared = store_->share(id, for_writing);
+    const auto shared = store_->share(id, for_writing, 0);
     EXPECT_THAT(shared.status(), IsOk());
     EXPECT_TRUE(shared.is_ok() && *shared);
     return **shared;
@@ -272,13 +273,13 @@ TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
   few.rlim_cur = static_cast<rlim_t>(4 * open_descriptors() + 16);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   std::uint64_t shared = 0;
-  while (shared < few.rlim_cur && store_->share({100 + shared, 0}, true).value().has_value()) ++shared;
+  while (shared < few.rlim_cur && store_->share({100 + shared, 0}, true, 0).value().has_value()) ++shared;
   EXPECT_GT(shared, few.rlim_cur / 2);
   EXPECT_LT(shared, few.rlim_cur - 2);  // some are left for files and connections
   EXPECT_THAT(write(kMiB, 3 * kMiB, 6), IsOk());
   EXPECT_THAT(store_->reserve(kId, 0, 6 * kMiB), IsOk());
   EXPECT_THAT(store_->truncate(kId, 2 * kMiB, 0), IsOk());
-  EXPECT_THAT(store_->share(kId, true), IsOkAndHolds(Eq(std::nullopt)));
+  EXPECT_THAT(store_->share(kId, true, 0), IsOkAndHolds(Eq(std::nullopt)));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(read(kMiB, kMiB), Each(std::byte{6}));
   EXPECT_THAT(read(2 * kMiB, 3 * kMiB), Each(std::byte{0}));
@@ -305,10 +306,10 @@ TEST(MemoryStoreOptionsTest, NonsenseIsRefused) {
 TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
   Pool pool{{.regions = 3, .region_bytes = 2 * kMiB}};
   pool.start();
-  EXPECT_EQ(pool.take(), nullptr);  // nothing was allowed yet
+  EXPECT_EQ(pool.take(kMiB), nullptr);  // nothing was allowed yet
   pool.keep_at_most(5 * kMiB);
   pool.wait_until_idle();
-  const std::unique_ptr<Region> first = pool.take();
+  const std::unique_ptr<Region> first = pool.take(kMiB);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->mapped_bytes(), 2 * kMiB);
   EXPECT_GE(real_bytes(first->descriptor()), 2 * kMiB);
@@ -316,7 +317,24 @@ TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
   const Offset descriptors = open_descriptors();
   pool.keep_at_most(kMiB);
   EXPECT_EQ(open_descriptors(), descriptors - 2);
-  EXPECT_EQ(pool.take(), nullptr);
+  EXPECT_EQ(pool.take(kMiB), nullptr);
+}
+
+TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
+  Pool pool{{.regions = 1, .region_bytes = 2 * kMiB}};
+  pool.start();
+  pool.keep_at_most(64 * kMiB);
+  const auto take = [&pool](Offset bytes) {
+    pool.wait_until_idle();
+    return pool.take(bytes)->mapped_bytes();
+  };
+  EXPECT_EQ(take(kMiB), 2 * kMiB);
+  EXPECT_EQ(take(2 * kMiB), 2 * kMiB);
+  EXPECT_EQ(take(2 * kMiB + 1), 8 * kMiB);
+  EXPECT_EQ(take(100 * kMiB), 8 * kMiB);  // better than nothing
+  pool.wait_until_idle();
+  const auto small = pool.take(kMiB);
+  EXPECT_EQ(pool.take(kMiB)->mapped_bytes(), 8 * kMiB);
 }
 
 TEST(MemoryPoolTest, FaultsInWhatIsAskedForUnlessForgotten) {
@@ -354,7 +372,30 @@ TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
   ASSERT_THAT(large.truncate(40 * kMiB, 0), IsOk());
   EXPECT_EQ(large.info().stored_bytes, 40 * kMiB + kControlRoom);
   source.pool.wait_until_idle();
-  EXPECT_THAT(large.info().stored_bytes, IsRoomOf((*large.shared_region())->descriptor()));
+  EXPECT_THAT(large.info().stored_bytes, IsRoomOf((*large.shared_region(0))->descriptor()));
+}
+
+TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
+  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 1, .region_bytes = 8 * kMiB}}};
+  source.pool.start();
+  source.pool.keep_at_most(64 * kMiB);
+  source.pool.wait_until_idle();
+  const auto is_full = [](const Region& region, Offset bytes) {
+    for (Offset chunk = 0; chunk < bytes / kChunkBytes; ++chunk) {
+      if (!test_bit(region.control().full, chunk)) return false;
+    }
+    return true;
+  };
+  MemorySubfile small{source};
+  ASSERT_THAT(small.shared_region(6 * kMiB), IsOk());
+  EXPECT_TRUE(is_full(**small.shared_region(0), 8 * kMiB));
+  EXPECT_EQ(small.info().length, 0);
+  EXPECT_EQ(source.room.used_bytes(), 8 * kMiB + kControlRoom);
+  // Only the large one is left, of which it needs little.
+  MemorySubfile other{source};
+  ASSERT_THAT(other.shared_region(5 * kMiB), IsOk());
+  EXPECT_THAT(other.info().stored_bytes, AnyOf(5 * kMiB + kControlRoom, 8 * kMiB + kControlRoom));
+  EXPECT_THAT(other.info().stored_bytes, IsRoomOf((*other.shared_region(0))->descriptor()));
 }
 
 TEST(MemoryPoolTest, SubfilesComeAndGoWhileItWorks) {

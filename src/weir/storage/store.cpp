@@ -6,8 +6,8 @@
 
 namespace weir::storage {
 
-Result<std::optional<SharedMemory>> Store::share(SubfileId id, bool for_writing) {
-  (void)id, (void)for_writing;
+Result<std::optional<SharedMemory>> Store::share(SubfileId id, bool for_writing, Offset expected_bytes) {
+  (void)id, (void)for_writing, (void)expected_bytes;
   return std::optional<SharedMemory>{};
 }
 

@@ -97,8 +97,9 @@ class Store {
   /// Of this store only, kept as long as its bytes are: a store that lost them is another.
   [[nodiscard]] virtual std::uint64_t id() const = 0;
 
-  /// The subfile for other processes on this host to map; nothing if the store has no such thing.
-  virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing);
+  /// The subfile for other processes on this host to map; nothing if the store has no such thing.  `expected_bytes`: how long it will soon
+  /// be, as far as is known; memory for that may be at hand.
+  virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes);
 };
 
 /// Not 0, and not one that ever was.

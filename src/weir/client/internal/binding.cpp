@@ -19,6 +19,8 @@ constexpr Offset kSmallAccess = Offset{64} << 10;
 constexpr Offset kMostSparse = 16;
 constexpr Offset kSparseFrom = Offset{4} << 20;
 constexpr std::optional<Offset> kByMessage;
+// Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so many bands.
+constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
 
 std::vector<std::uint8_t> to_wire(const layout::FallsSet& set) {
   const std::vector<std::byte> bytes = layout::encode(set);
@@ -105,7 +107,7 @@ Result<std::unique_ptr<Part>> Binding::bind(std::uint32_t element) const {
   auto part = std::make_unique<Part>();
   WEIR_TRY(part->sequence, file_->layout().element(element));
   if (part->sequence.is_empty() || view_.is_empty()) return std::unique_ptr<Part>();
-  const Result<layout::Mapping> mapping = layout::intersect(view_, part->sequence);
+  const Result<layout::Mapping> mapping = layout::intersect(view_, part->sequence, kBudget);
   if (mapping.is_ok() && mapping->is_empty()) return std::unique_ptr<Part>();
   Status status = mapping.status();
   if (status.is_ok()) {
@@ -214,8 +216,12 @@ Status Binding::reserve(Part& part, Range hull, Counters& counters) {
   return session_->run_all({&call, 1});
 }
 
-Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access,
-                                     Offset file_end) {
+bool Binding::write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access) {
+  if (list != nullptr) {
+    if (!memory.prepare(hull.from, hull.to)) return false;
+    list->write(access.data, memory.data());
+    return true;
+  }
   std::call_once(part.write_once, [&] {
     const auto mapping = layout::intersect(view_, part.sequence);
     if (!mapping.is_ok()) return;
@@ -223,14 +229,16 @@ Result<bool> Binding::write_directly(Part& part, MappedSubfile& memory, Range hu
   });
   if (!part.write_plan || !memory.prepare(hull.from, hull.to)) return false;
   part.write_plan->run({access.data, access.from}, {memory.data(), 0}, access.range());
-  storage::raise(memory.control().length, hull.to);
-  storage::raise(memory.control().file_end, file_end);
-  storage::take_turn(memory.control());
   return true;
 }
 
-bool Binding::read_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Counters& counters) {
+bool Binding::read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,
+                          Counters& counters) {
   if (!memory.prepare(hull.from, hull.to)) return false;
+  if (list != nullptr) {
+    list->read(access.data, memory.data());
+    return true;
+  }
   if (!part.is_exact) {
     // There is no order in which one pass serves both ends: by way of a message that nobody sends.
     constexpr Offset kStep = Offset{1} << 20;
@@ -255,14 +263,37 @@ bool Binding::read_directly(Part& part, MappedSubfile& memory, Range hull, const
 
 Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& access, Offset file_end,
                                                      Counters& counters) {
-  if (!part.packing) return kByMessage;
-  const Offset bytes = part.packing->bytes(access.range());
-  if (bytes == 0) return std::optional(bytes);
-  if (!session_->options().direct || part.slot->is_impossible()) return kByMessage;
-  const Range hull = part.packing->extent_b(access.range());
+  const bool is_possible = session_->options().direct && !part.slot->is_impossible();
+  if (part.packing) {
+    if (part.packing->bytes(access.range()) == 0) return std::optional(Offset{0});
+    return is_possible ? move_mapped(part, nullptr, access, file_end, counters) : kByMessage;
+  }
+  if (!is_possible) return kByMessage;
+  Offset moved = 0;
+  for (Range rest = access.range(); rest.from < rest.to;) {
+    const auto list = part.lists.of(view_, part.sequence, rest);
+    const Range covered = list->range();
+    if (list->bytes() > 0) {
+      const Access some{access.is_write, covered.from, covered.to - covered.from,
+                        access.data + (covered.from - access.from)};
+      WEIR_TRY(const std::optional<Offset> done, move_mapped(part, list.get(), some, file_end, counters));
+      if (!done) return kByMessage;
+      moved += *done;
+    }
+    rest.from = covered.to;
+  }
+  return std::optional(moved);
+}
+
+Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* list, const Access& access,
+                                                   Offset file_end, Counters& counters) {
+  const Offset bytes = list != nullptr ? list->bytes() : part.packing->bytes(access.range());
+  const Range hull = list != nullptr ? list->extent() : part.packing->extent_b(access.range());
+  const bool is_sparse = hull.to - hull.from > kSparseFrom + kMostSparse * bytes;
   const auto fetch = [&] {
     const Target target{part.server, part.store, part.subfile};
-    const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes);
+    const Offset expected = access.is_write && !is_sparse ? hull.to : 0;
+    const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes, expected);
     Counters::add(counters.messages, fetched.messages);
     Counters::add(counters.index_bytes, fetched.index_bytes);
     return fetched.memory;
@@ -278,21 +309,26 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
   bool is_done = false;
   if (access.is_write) {
     if (!memory->is_full(hull.from, hull.to)) {
-      if (hull.to - hull.from > kSparseFrom + kMostSparse * bytes) return kByMessage;
+      if (is_sparse) return kByMessage;
       if (!part.slot->is_worth_reserving(bytes)) return kByMessage;
       WEIR_RETURN_IF_ERROR(reserve(part, hull, counters));
       memory = fetch();
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
-    WEIR_TRY(is_done, write_directly(part, *memory, hull, access, file_end));
+    is_done = write_mapped(part, list, *memory, hull, access);
+    if (is_done) {
+      storage::raise(memory->control().length, hull.to);
+      storage::raise(memory->control().file_end, file_end);
+      storage::take_turn(memory->control());
+    }
   } else {
     const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
     if (touched == MappedSubfile::Touched::kSome) return kByMessage;
     is_done = true;
     if (touched == MappedSubfile::Touched::kNone) {
-      clear(*part.packing, access);
+      list != nullptr ? list->clear(access.data) : clear(*part.packing, access);
     } else {
-      is_done = read_directly(part, *memory, hull, access, counters);
+      is_done = read_mapped(part, list, *memory, hull, access, counters);
     }
   }
   if (!is_done) return kByMessage;

@@ -10,11 +10,10 @@
 #include <vector>
 
 #include <weir/client/internal/open_file.h>
+#include <weir/client/internal/piece_list.h>
 #include <weir/transfer/range_packing.h>
 
 namespace weir::client::internal {
-
-using layout::Range;
 
 /// AccessReport, counted by several threads.
 struct Counters {
@@ -49,6 +48,7 @@ struct Part {
   storage::SubfileId subfile;
   layout::Element sequence;                       ///< The subfile's own.
   std::optional<transfer::RangePacking> packing;  ///< Nothing: too complex, worked on piece by piece.
+  PieceLists lists;                               ///< Of those.
   SubfileSlot* slot = nullptr;
 
   /// A range of the view is just a range of the subfile: no byte of that belongs to another range of the view.
@@ -113,8 +113,13 @@ class Binding {
   Result<Part*> part_of(std::uint32_t element);                     // lazy
   Result<std::vector<Part*>> parts_of(Range range);                 // lazy
   Part* only_part(Range range) const;
-  Result<bool> write_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Offset file_end);
-  bool read_directly(Part& part, MappedSubfile& memory, Range hull, const Access& access, Counters& counters);
+  // As move_directly(), of an access of which the part has bytes.  With a list: by that, which covers just this access.
+  Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, const Access& access, Offset file_end,
+                                            Counters& counters);
+  // These two return false if they cannot.
+  bool write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access);
+  bool read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,
+                   Counters& counters);
   Status reserve(Part& part, Range hull, Counters& counters);
 
   std::shared_ptr<Session> session_;

@@ -14,9 +14,8 @@
 #include <weir/server/handover.h>
 
 // Newer than the headers of some systems; older kernels answer EINVAL.
-#ifndef MADV_POPULATE_WRITE
+#ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
 #endif
 
 namespace weir::client::internal {
@@ -110,20 +109,21 @@ bool MappedSubfile::prepare(Offset from, Offset to) {
     while (chunk < end && is_due(chunk)) ++chunk;
     if (chunk == first) continue;
     const auto bytes = static_cast<std::size_t>((chunk - first) * kChunkBytes);
-    // Kernels without it answer EINVAL, and pages are entered when they are first touched.
-    if (::madvise(data() + first * kChunkBytes, bytes, is_writable_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0 &&
-        errno != EINVAL)
-      return false;
+    // For reading, whatever comes next: pages that exist are then entered many at a time, and can be written as well.  Kernels without it
+    // answer EINVAL, and pages are entered when they are first touched.
+    if (::madvise(data() + first * kChunkBytes, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
     std::fill(prepared_.begin() + first, prepared_.begin() + chunk, true);
   }
   return true;
 }
 
-Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, const Target& target, Fetched& cost) {
+Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, const Target& target, Offset expected,
+                                                          Fetched& cost) {
   const std::uint32_t server = target.server;
   wire::ShareT share;
   share.subfile = std::make_unique<wire::Subfile>(target.subfile.file, target.subfile.element);
   share.for_writing = true;
+  share.expected_bytes = expected;
   Outgoing call{server, wire::encode_request(std::move(share), session.timeout_ms(), target.store), {}, {}, {}};
   cost.messages = 1;
   cost.index_bytes = static_cast<std::int64_t>(call.head.size());
@@ -147,7 +147,8 @@ std::shared_ptr<MappedSubfile> SubfileSlot::mapped() {
   return mapped_;
 }
 
-SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target, Offset end, Offset bytes) {
+SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target, Offset end, Offset bytes,
+                                         Offset expected) {
   Fetched out;
   if (is_impossible() || end > kMostRoom) return out;
   const std::lock_guard lock(mutex_);
@@ -155,7 +156,7 @@ SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target,
   if (mapped_ && (mapped_->generation() != session.generation(target.server) || !mapped_->is_alive())) mapped_.reset();
   if (!mapped_) {
     if (bytes < kWorthIt && small_uses_.fetch_add(1, std::memory_order_relaxed) < kFewUses) return out;
-    auto fetched = fetch(session, target, out);
+    auto fetched = fetch(session, target, expected, out);
     if (!fetched.is_ok()) {
       // Not an error of the access: messages still work, or say better what is wrong.
       WEIR_LOG_DEBUG("direct path to subfile {}.{}: {}", target.subfile.file, target.subfile.element,

@@ -71,13 +71,13 @@ class MappedSubfile {
 class SubfileSlot {
  public:
   /// The memory with room for `end` bytes; null if it must go by message: another host, a store without memory to share, or not worth it yet.
-  /// `bytes` are to be moved now.
+  /// `bytes` are to be moved now; `expected`: so many the subfile will soon have, 0 if that is not known.
   struct Fetched {
     std::shared_ptr<MappedSubfile> memory;
     std::int64_t messages = 0;  ///< Sent for it.
     std::int64_t index_bytes = 0;
   };
-  Fetched memory(Session& session, const Target& target, Offset end, Offset bytes);
+  Fetched memory(Session& session, const Target& target, Offset end, Offset bytes, Offset expected);
   /// True once: small writes to memory that must be reserved first go by message until there were some.
   bool is_worth_reserving(Offset bytes);
   /// The memory if it is mapped.
@@ -85,7 +85,7 @@ class SubfileSlot {
   [[nodiscard]] bool is_impossible() const { return is_impossible_.load(std::memory_order_relaxed); }
 
  private:
-  Result<std::shared_ptr<MappedSubfile>> fetch(Session& session, const Target& target, Fetched& cost);
+  Result<std::shared_ptr<MappedSubfile>> fetch(Session& session, const Target& target, Offset expected, Fetched& cost);
 
   std::mutex mutex_;
   std::shared_ptr<MappedSubfile> mapped_;

@@ -15,6 +15,7 @@ namespace {
 constexpr Offset kDirectReadFrom = 65536;
 constexpr std::size_t kKeptBufferBytes = std::size_t{64} << 20;
 constexpr std::size_t kMostListed = 65536;
+constexpr Offset kMostExpectedBytes = Offset{1} << 30;
 // In one message; each is some bytes of the head and some of memory.
 constexpr std::size_t kMostPiecesInMessage = std::size_t{1} << 19;
 
@@ -428,10 +429,11 @@ void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
 
 // ---------------------------------------------------------------- sharing memory
 
-Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, bool for_writing) {
+Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, bool for_writing,
+                                             Offset expected_bytes) {
   wire::HandoverT answer;
   if (options_.handover == nullptr || who.host != options_.host) return answer;
-  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, for_writing));
+  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, for_writing, expected_bytes));
   if (!memory) return answer;
   WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, for_writing, who.uid));
   answer.possible = true;
@@ -441,9 +443,11 @@ Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId
 }
 
 void IoService::share(const CallPtr& call, const wire::ShareT& request) {
+  // A hint: what makes no sense is none.
+  const Offset expected = std::clamp<Offset>(request.expected_bytes, 0, kMostExpectedBytes);
   answer_in_turn(call, request.subfile.get(), Use::kRead,
-                 [this, call, for_writing = request.for_writing](SubfileId id) {
-                   return hand_over(call->request.identity(), id, for_writing);
+                 [this, call, for_writing = request.for_writing, expected](SubfileId id) {
+                   return hand_over(call->request.identity(), id, for_writing, expected);
                  });
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 /// Large enough to be cheap, small enough for forget() not to wait long.
 constexpr Offset kStepBytes = Offset{2} << 20;
+constexpr Offset kLargerBy = 4;
 
 }  // namespace
 
@@ -36,11 +37,18 @@ void Pool::start() {
   }
 }
 
-std::unique_ptr<Region> Pool::take() {
+std::unique_ptr<Region> Pool::take(Offset bytes) {
   const std::lock_guard lock{mutex_};
-  if (ready_.empty()) return nullptr;
-  std::unique_ptr<Region> region = std::move(ready_.back());
-  ready_.pop_back();
+  const auto suits_better = [bytes](const auto& a, const auto& b) {
+    const bool is_enough = a->mapped_bytes() >= bytes;
+    if (is_enough != (b->mapped_bytes() >= bytes)) return is_enough;
+    return is_enough ? a->mapped_bytes() < b->mapped_bytes() : a->mapped_bytes() > b->mapped_bytes();
+  };
+  const auto best = std::min_element(ready_.begin(), ready_.end(), suits_better);
+  if (best == ready_.end()) return nullptr;
+  std::unique_ptr<Region> region = std::move(*best);
+  ready_.erase(best);
+  ready_bytes_ -= region->mapped_bytes();
   work_.notify_all();
   return region;
 }
@@ -49,7 +57,7 @@ void Pool::keep_at_most(Offset bytes) {
   if (!is_on()) return;
   const std::lock_guard lock{mutex_};
   limit_bytes_ = bytes;
-  while (static_cast<Offset>(ready_.size()) * options_.region_bytes > bytes) ready_.pop_back();
+  give_back_above(bytes);
   if (wants_region()) work_.notify_all();
 }
 
@@ -72,9 +80,21 @@ void Pool::wait_until_idle() {
              [&] { return !thread_.joinable() || (jobs_.empty() && running_ < 0 && !making_ && !wants_region()); });
 }
 
-bool Pool::wants_region() const {
-  const auto ready = static_cast<Offset>(ready_.size());
-  return !broken_ && ready < options_.regions && (ready + 1) * options_.region_bytes <= limit_bytes_;
+Offset Pool::wanted_bytes() const {
+  if (broken_) return 0;
+  for (const Offset bytes : {options_.region_bytes, kLargerBy * options_.region_bytes}) {
+    const auto ready = std::count_if(ready_.begin(), ready_.end(),
+                                     [bytes](const auto& region) { return region->mapped_bytes() == bytes; });
+    if (ready < options_.regions && ready_bytes_ + bytes <= limit_bytes_) return bytes;
+  }
+  return 0;
+}
+
+void Pool::give_back_above(Offset bytes) {
+  while (ready_bytes_ > bytes) {
+    ready_bytes_ -= ready_.back()->mapped_bytes();
+    ready_.pop_back();
+  }
 }
 
 void Pool::run() {
@@ -108,8 +128,9 @@ void Pool::run_job(std::unique_lock<std::mutex>& lock) {
 
 void Pool::make_region(std::unique_lock<std::mutex>& lock) {
   making_ = true;
+  const Offset bytes = wanted_bytes();
   lock.unlock();
-  Result<std::unique_ptr<Region>> made = Region::make(options_.region_bytes);
+  Result<std::unique_ptr<Region>> made = Region::make(bytes);
   const Status status = made.is_ok() ? (*made)->populate() : made.status();
   lock.lock();
   making_ = false;
@@ -117,8 +138,9 @@ void Pool::make_region(std::unique_lock<std::mutex>& lock) {
     broken_ = true;
     WEIR_LOG_WARN("memory store: no memory is faulted in ahead any more: {}",
                   status.is_ok() ? "no descriptor left" : status.message());
-  } else if (wants_region()) {  // the limit may have changed meanwhile
+  } else if (ready_bytes_ + bytes <= limit_bytes_) {  // which may have changed meanwhile
     ready_.push_back(std::move(*made));
+    ready_bytes_ += bytes;
   }
 }
 

@@ -17,8 +17,8 @@
 namespace weir::storage::internal {
 
 struct PoolOptions {
-  int regions = 0;
-  Offset region_bytes = 0;
+  int regions = 0;          ///< Of each size.
+  Offset region_bytes = 0;  ///< The smaller size; the larger one is four times that.
 };
 
 /// \threadsafety One thread at a time; its own thread is its own affair.
@@ -30,13 +30,12 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   [[nodiscard]] bool is_on() const noexcept { return options_.regions > 0; }
-  [[nodiscard]] Offset region_bytes() const noexcept { return options_.region_bytes; }
 
   /// Starts the thread, once: a store of small subfiles needs none.
   void start();
 
-  /// A region of region_bytes(), every page there and zero; null if none is ready.
-  std::unique_ptr<Region> take();
+  /// A region with every page there and zero: the smallest that has `bytes`, or the largest if none has; null if none is ready.
+  std::unique_ptr<Region> take(Offset bytes);
 
   /// Holds no more than this from now on: gives back what is too much.
   void keep_at_most(Offset bytes);
@@ -55,7 +54,10 @@ class Pool {
     Offset to;
   };
   void run();
-  [[nodiscard]] bool wants_region() const;  // with the lock
+  // These with the lock.
+  [[nodiscard]] Offset wanted_bytes() const;  // of the next region to make; 0: none
+  [[nodiscard]] bool wants_region() const { return wanted_bytes() > 0; }
+  void give_back_above(Offset bytes);
   void make_region(std::unique_lock<std::mutex>& lock);
   void run_job(std::unique_lock<std::mutex>& lock);
 
@@ -70,6 +72,7 @@ class Pool {
   Offset limit_bytes_ = 0;
   std::deque<Job> jobs_;
   std::vector<std::unique_ptr<Region>> ready_;
+  Offset ready_bytes_ = 0;
   std::thread thread_;
 };
 

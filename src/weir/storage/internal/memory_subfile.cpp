@@ -194,15 +194,18 @@ Status MemorySubfile::move_to_region(Offset bytes) {
   Room& room = source_->room;
   source_->pool.start();
   std::unique_ptr<Region> region;
-  if (bytes >= kLargeBytes && room.free_bytes() / 4 > source_->pool.region_bytes()) region = source_->pool.take();
-  const bool is_pooled = region != nullptr;
-  if (!is_pooled) {
-    WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes)));
-  }
+  // Nobody gets more room than is left, nor less because pages were made ahead.
+  if (bytes >= kLargeBytes && room.free_bytes() / 4 > bytes) region = source_->pool.take(bytes);
   const Offset held = static_cast<Offset>(heap_.size());
-  const Offset taken = is_pooled ? region->mapped_bytes() : held;
-  WEIR_RETURN_IF_ERROR(room.take(kControlRoom + region->missing_bytes(0, taken)));
-  region->take(0, taken);
+  if (region) {
+    const Offset wanted = ceil_div(bytes, kChunkBytes) * kChunkBytes;
+    region->take(0, region->mapped_bytes());
+    if (region->mapped_bytes() > 2 * wanted) WEIR_RETURN_IF_ERROR(region->cut(wanted).status());
+  } else {
+    WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes)));
+    region->take(0, held);
+  }
+  WEIR_RETURN_IF_ERROR(room.take(kControlRoom + region->taken_bytes()));
   if (held > 0) std::memcpy(region->data(), heap_.data(), to_size(held));
   room.give_back(heap_room(heap_));
   heap_ = {};
@@ -277,8 +280,8 @@ std::optional<std::span<std::byte>> MemorySubfile::map(Offset from, Offset to, b
   return std::span{near_data() + from, to_size(to - from)};
 }
 
-Result<Region*> MemorySubfile::shared_region() {
-  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(static_cast<Offset>(heap_.size())));
+Result<Region*> MemorySubfile::shared_region(Offset expected_bytes) {
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(std::max(static_cast<Offset>(heap_.size()), expected_bytes)));
   return region_->descriptor() < 0 ? nullptr : region_.get();
 }
 

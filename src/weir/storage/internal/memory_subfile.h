@@ -42,8 +42,8 @@ class MemorySubfile {
   /// Whether peers that have mapped it, now or later, may write to it.
   void fence(bool is_fenced);
 
-  /// The region, made if need be; null if it cannot be shared.
-  Result<Region*> shared_region();
+  /// The region, made if need be, best for so many bytes; null if it cannot be shared.
+  Result<Region*> shared_region(Offset expected_bytes);
 
  private:
   using Block = std::unique_ptr<std::byte[]>;

@@ -1,0 +1,169 @@
+#include <weir/client/internal/piece_list.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace weir::client::internal {
+
+namespace {
+
+constexpr std::size_t kMostPieces = std::size_t{1} << 18;
+constexpr Offset kMostRange = std::numeric_limits<std::int32_t>::max();
+
+// Lengths that the compiler knows are copied without a call.
+template <std::size_t kLength>
+struct Fixed {
+  static void copy(std::byte* to, const std::byte* from, std::size_t) { std::memcpy(to, from, kLength); }
+};
+struct Any {
+  static void copy(std::byte* to, const std::byte* from, std::size_t length) { std::memcpy(to, from, length); }
+};
+
+// Calls visit(offset, length) for all segments of a set, in its order, as long as that returns true.
+template <typename Visit>
+bool for_segments(const layout::FallsSet& set, Offset base, Visit& visit) {
+  for (const layout::Falls& falls : set) {
+    for (Offset i = 0; i < falls.count; ++i) {
+      const Offset start = base + falls.left + i * falls.stride;
+      const bool goes_on =
+          falls.inner.empty() ? visit(start, falls.right - falls.left + 1) : for_segments(falls.inner, start, visit);
+      if (!goes_on) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+PieceList::PieceList(const layout::Element& view, const layout::Element& subfile, Range range) : range_(range) {
+  if (range.to - range.from > kMostRange) {
+    range_.to = range.from + kMostRange;
+    is_whole_ = false;
+  }
+  if (view.is_monotone() && subfile.is_monotone()) {
+    list_in_file_order(view, subfile);
+  } else {
+    list_in_view_order(view, subfile);
+  }
+  pieces_.shrink_to_fit();
+  const auto has_same_length = [&](const Piece& piece) { return piece.length == pieces_.front().length; };
+  if (std::all_of(pieces_.begin(), pieces_.end(), has_same_length) && !pieces_.empty()) {
+    length_ = pieces_.front().length;
+  }
+}
+
+bool PieceList::add(Offset view, Offset subfile, Offset length) {
+  const auto at = static_cast<std::uint32_t>(view - range_.from);
+  if (!pieces_.empty()) {
+    Piece& last = pieces_.back();
+    if (last.view + last.length == at && last.subfile + last.length == subfile) {
+      last.length += static_cast<std::uint32_t>(length);
+      extent_.to = std::max(extent_.to, subfile + length);
+      bytes_ += length;
+      return true;
+    }
+  }
+  if (pieces_.size() == kMostPieces) {
+    range_.to = view;
+    is_whole_ = false;
+    return false;
+  }
+  extent_ = pieces_.empty() ? Range{subfile, subfile + length}
+                            : Range{std::min(extent_.from, subfile), std::max(extent_.to, subfile + length)};
+  bytes_ += length;
+  pieces_.push_back({at, static_cast<std::uint32_t>(length), subfile});
+  return true;
+}
+
+// Both ascend in the file: side by side.
+void PieceList::list_in_file_order(const layout::Element& view, const layout::Element& subfile) {
+  layout::Segment there{0, 0};  // of the subfile: the one that was looked at last
+  Offset there_at = 0;          // its first byte, counted in the subfile
+  Offset at = range_.from;      // in the view
+  auto visit = [&](Offset offset, Offset length) {
+    const Offset end = offset + length;
+    while (offset < end) {
+      if (offset >= there.offset + there.length) {
+        there_at = subfile.count_below(offset);
+        there = subfile.segment_at(there_at, kMaxBytes);
+        if (there.length == 0) there = {kMaxBytes, 1};  // nothing more
+      }
+      const Offset start = std::max(offset, there.offset);
+      const Offset stop = std::min(end, there.offset + there.length);
+      if (start < stop && !add(at + (start - offset), there_at + (start - there.offset), stop - start)) return false;
+      const Offset next = std::max(std::min(end, start), stop);
+      at += next - offset;
+      offset = next;
+    }
+    return true;
+  };
+  const Offset size = view.size();
+  for (Offset period = range_.from / size; period * size < range_.to; ++period) {
+    const Offset from = std::max<Offset>(range_.from - period * size, 0);
+    const Offset to = std::min(range_.to - period * size, size);
+    const Offset base = view.disp() + period * view.period();
+    const bool goes_on = from == 0 && to == size
+                             ? for_segments(view.falls(), base, visit)
+                             : for_segments(layout::subsequence(view.falls(), from, to), base, visit);
+    if (!goes_on) return;
+  }
+}
+
+void PieceList::list_in_view_order(const layout::Element& view, const layout::Element& subfile) {
+  layout::PieceCursor cursor(view, subfile, layout::Order::kA, {.file = {}, .a = range_, .b = {}});
+  while (const auto piece = cursor.next()) {
+    if (!add(piece->a, piece->b, piece->length)) return;
+  }
+}
+
+// Calls move(piece, copy), with the copy that suits the lengths.
+template <typename Move>
+void PieceList::for_all(Move move) const {
+  const auto run = [&](auto copy) {
+    for (const Piece& piece : pieces_) move(piece, copy);
+  };
+  switch (length_) {
+    case 1: return run(Fixed<1>());
+    case 2: return run(Fixed<2>());
+    case 4: return run(Fixed<4>());
+    case 8: return run(Fixed<8>());
+    case 16: return run(Fixed<16>());
+    default: return run(Any());
+  }
+}
+
+void PieceList::write(const std::byte* view, std::byte* subfile) const {
+  for_all([=](const Piece& piece, auto how) { how.copy(subfile + piece.subfile, view + piece.view, piece.length); });
+}
+
+void PieceList::read(std::byte* view, const std::byte* subfile) const {
+  for_all([=](const Piece& piece, auto how) { how.copy(view + piece.view, subfile + piece.subfile, piece.length); });
+}
+
+void PieceList::clear(std::byte* view) const {
+  for (const Piece& piece : pieces_) std::memset(view + piece.view, 0, piece.length);
+}
+
+std::shared_ptr<const PieceList> PieceLists::of(const layout::Element& view, const layout::Element& subfile,
+                                                Range range) {
+  const auto serves = [&](const std::shared_ptr<const PieceList>& list) {
+    const Range covered = list->range();
+    return covered.from == range.from && (list->is_whole() ? covered.to == range.to : covered.to <= range.to);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(kept_.begin(), kept_.end(), serves);
+    if (found != kept_.end()) return *found;
+  }
+  auto list = std::make_shared<const PieceList>(view, subfile, range);
+  const std::lock_guard lock(mutex_);
+  if (kept_.size() < kMostKept) {
+    kept_.push_back(list);
+  } else {
+    kept_[oldest_++ % kMostKept] = list;
+  }
+  return list;
+}
+
+}  // namespace weir::client::internal
