@@ -15,6 +15,8 @@ namespace {
 /// Large enough to be cheap, small enough for forget() not to wait long.
 constexpr Offset kStepBytes = Offset{2} << 20;
 constexpr Offset kLargerBy = 4;
+/// Whoever takes a region is about to fill it: the next one can wait.
+constexpr std::chrono::milliseconds kQuiet{20};
 
 }  // namespace
 
@@ -49,6 +51,7 @@ std::unique_ptr<Region> Pool::take(Offset bytes) {
   std::unique_ptr<Region> region = std::move(*best);
   ready_.erase(best);
   ready_bytes_ -= region->mapped_bytes();
+  quiet_until_ = std::chrono::steady_clock::now() + kQuiet;
   work_.notify_all();
   return region;
 }
@@ -106,6 +109,9 @@ void Pool::run() {
     if (stopping_) return;
     if (!jobs_.empty()) {
       run_job(lock);
+    } else if (std::chrono::steady_clock::now() < quiet_until_) {
+      work_.wait_until(lock, quiet_until_, [&] { return stopping_ || !jobs_.empty(); });
+      continue;
     } else {
       make_region(lock);
     }

@@ -3,6 +3,7 @@
 // Memory faulted in ahead of use, by a thread of its own: regions for subfiles that begin large, and the next part of subfiles that grow.
 // Touching memory for the first time costs many times a copy of it.
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -71,6 +72,7 @@ class Pool {
   int running_ = -1;  // descriptor of the job under way
   Offset limit_bytes_ = 0;
   std::deque<Job> jobs_;
+  std::chrono::steady_clock::time_point quiet_until_{};  // no region is made before
   std::vector<std::unique_ptr<Region>> ready_;
   Offset ready_bytes_ = 0;
   std::thread thread_;
