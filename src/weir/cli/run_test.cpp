@@ -307,6 +307,9 @@ TEST(LayoutArgumentTest, ComesFromAFileOrStandardInput) {
   const Outcome missing = layout({"print", "@" + name});
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(missing.err, HasSubstr("cannot read a layout from file"));
+  const Outcome folder = layout({"print", "@/"});  // can be opened, but not read
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_THAT(folder.err, HasSubstr("cannot read a layout from file"));
 }
 
 TEST(RunTest, AnswersThatCannotBeWrittenAreAnError) {

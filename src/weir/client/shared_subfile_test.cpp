@@ -57,6 +57,25 @@ TEST_F(MappedSubfileTest, LongerOnesAreTheSameMemory) {
   EXPECT_EQ(whole->data()[5], std::byte{55});
 }
 
+TEST_F(MappedSubfileTest, TheLastChunkCanBePreparedWhateverTheLength) {
+  // Just longer than what is mapped, and not by a whole chunk.
+  const Offset bytes = 5 * whole->room() + 3 * 4096 + 1;
+  const Offset chunks = bytes / storage::kChunkBytes + 1;
+  ASSERT_EQ(::ftruncate(writable, storage::kDataStart + chunks * storage::kChunkBytes), 0);
+  whole->control().mapped_bytes = chunks * storage::kChunkBytes;
+  whole->control().full[(chunks - 1) / 64] |= std::uint64_t{1} << ((chunks - 1) % 64);
+  const auto longer = whole->longer(bytes);
+  ASSERT_THAT(longer, IsOk());
+  EXPECT_TRUE((*longer)->prepare(bytes - 200'000, bytes));
+}
+
+TEST_F(MappedSubfileTest, OfTwoEachPreparesWhatTheOtherHasNotClaimed) {
+  EXPECT_TRUE(storage::claim(whole->control(), 0));
+  EXPECT_FALSE(storage::claim(whole->control(), 0));
+  EXPECT_TRUE(whole->prepare(0, storage::kChunkBytes));  // late, but all of it
+  whole->data()[storage::kChunkBytes - 1] = std::byte{1};
+}
+
 TEST_F(MappedSubfileTest, MemoryForReadingIsReadAndNeverWritten) {
   const auto mapped = MappedSubfile::map(readable, lifeline, 1);
   ASSERT_THAT(mapped, IsOk());

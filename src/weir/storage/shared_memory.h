@@ -29,6 +29,7 @@ inline constexpr Offset kControlBytes = 32768;
 inline constexpr Offset kDataStart = kControlBytes;
 /// Subfile bytes that can be mapped; what lies beyond goes by message.
 inline constexpr Offset kMostChunks = 65536;
+inline constexpr Offset kClaimableChunks = 16384;
 
 struct Control {
   /// kGone: removed or laid out anew; open again.  kFenced: being laid out anew; may be read, not written.
@@ -38,6 +39,9 @@ struct Control {
   std::atomic<Offset> mapped_bytes{0};
   std::atomic<Offset> length{0};
   std::atomic<Offset> file_end{0};
+  /// Chunks whose pages some client makes, or has made: of several that come at the same time, each makes others.  Only a hint, and only
+  /// of the first chunks, so that it takes no page more.
+  std::atomic<std::uint64_t> claimed[kClaimableChunks / 64];
   std::atomic<std::uint64_t> touched[kMostChunks / 64];
   std::atomic<std::uint64_t> full[kMostChunks / 64];
 };
@@ -49,6 +53,15 @@ inline void take_turn(Control& control) noexcept { control.turns.fetch_add(1, st
 
 inline bool test_bit(const std::atomic<std::uint64_t>* bits, Offset chunk) noexcept {
   return ((bits[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64)) & 1) != 0;
+}
+
+/// True for the first that asks, if the chunk can be claimed at all.
+inline bool claim(Control& control, Offset chunk) noexcept {
+  if (chunk >= kClaimableChunks) return false;
+  const std::uint64_t bit = std::uint64_t{1} << (chunk % 64);
+  std::atomic<std::uint64_t>& word = control.claimed[chunk / 64];
+  return (word.load(std::memory_order_relaxed) & bit) == 0 &&
+         (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
 }
 
 /// Raises `value` to at least `to`.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 
+#include <weir/cli/internal/read_all.h>
 #include <weir/layout/language.h>
 
 namespace weir::cli::internal {
@@ -16,11 +16,12 @@ Result<std::string> read_text(const std::string& argument, Console& console) {
   const std::string name = argument.substr(1);
   std::string text;
   if (name == "-") {
-    text.assign(std::istreambuf_iterator<char>(console.in), {});
+    text = read_all(console.in);
   } else {
     std::ifstream file(name, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    if (!file) return Status{ErrorCode::kIoError, concat("cannot read a layout from file '", name, "'")};
+    text = read_all(file);
+    if (file.bad() || !file.eof())
+      return Status{ErrorCode::kIoError, concat("cannot read a layout from file '", name, "'")};
   }
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   return text;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <weir/base/text.h>
+#include <weir/cli/internal/read_all.h>
 #include <weir/client/connection_file.h>
 #include <weir/server/server.h>
 
@@ -225,7 +226,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
 
 Process Process::find(std::int64_t number) {
   std::ifstream file(concat("/proc/", number, "/stat"));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = read_all(file);
   // The second field, the name, may hold anything; those after its last ")" are numbers, the 20th of them the time.
   const std::size_t end = text.rfind(')');
   if (end == std::string::npos) return {number};

@@ -19,6 +19,7 @@
 
 #include <weir/base/text.h>
 #include <weir/cli/internal/job_slurm.h>
+#include <weir/cli/internal/read_all.h>
 
 namespace weir::cli::internal {
 
@@ -108,7 +109,7 @@ int keep_job(KeeperOptions options, const Pipe& from_parent, const Pipe& to_pare
 
 std::string environment_of(const std::filesystem::path& process) {
   std::ifstream file(process / "environ", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_all(file);
 }
 
 bool is_started_by(const Process& process, const std::vector<Process>& others) {
@@ -213,10 +214,11 @@ void end_command(const std::string& folder) {
 std::vector<Process> find_marked(const std::string& variable, const std::string& value) {
   std::vector<Process> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
+  std::filesystem::directory_iterator entry("/proc", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos || name == std::to_string(::getpid())) continue;
-    if (!has_entry(environment_of(entry.path()), concat(variable, "=", value))) continue;
+    if (!has_entry(environment_of(entry->path()), concat(variable, "=", value))) continue;
     const Process process = Process::find(std::stoll(name));
     if (process.started != 0) found.push_back(process);
   }

@@ -51,12 +51,14 @@ Result<int> put_folder(const std::string& connection, const FileSystem& file_sys
                        const std::string& layout, Console& console) {
   WEIR_RETURN_IF_ERROR(make_directories(file_system, stage.target));
   std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(stage.source, error)) {
-    const std::string target = concat(stage.target, "/", fs::relative(entry.path(), stage.source, error).string());
-    if (entry.is_directory(error)) {
+  fs::recursive_directory_iterator entry(stage.source, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string target = concat(stage.target, "/", entry->path().lexically_relative(stage.source).string());
+    std::error_code gone;
+    if (entry->is_directory(gone)) {
       WEIR_RETURN_IF_ERROR(make_directories(file_system, target));
     } else {
-      WEIR_TRY(const int code, put_file(connection, {entry.path().string(), target}, layout, console));
+      WEIR_TRY(const int code, put_file(connection, {entry->path().string(), target}, layout, console));
       if (code != kExitOk) return code;
     }
   }

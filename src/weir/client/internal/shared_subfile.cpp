@@ -69,7 +69,8 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
 }
 
 Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const {
-  const Offset room = std::min(std::max(bytes, 2 * room_), kMostRoom);
+  // Whole chunks: those are prepared as a whole.
+  const Offset room = std::min(std::max(ceil_div(bytes, kChunkBytes) * kChunkBytes, 2 * room_), kMostRoom);
   // An old length of 0 leaves the old mapping as it is, for those who are using it.
   void* base = ::mremap(base_, 0, length_of(room), MREMAP_MAYMOVE);
   if (base == MAP_FAILED) return system_error("mremap");
@@ -104,16 +105,26 @@ bool MappedSubfile::prepare(Offset from, Offset to) {
   const auto is_due = [&](Offset chunk) {
     return !prepared_[static_cast<std::size_t>(chunk)] && storage::test_bit(control().full, chunk);
   };
-  for (Offset chunk = from / kChunkBytes; chunk < end; ++chunk) {
+  const Offset begin = from / kChunkBytes;
+  // Two that make the same pages get in each other's way for long: what another one is making comes later, and then costs little.
+  for (Offset chunk = begin; is_writable_ && chunk < end; ++chunk) {
+    if (is_due(chunk) && storage::claim(control(), chunk) && !enter(chunk, chunk + 1)) return false;
+  }
+  for (Offset chunk = begin; chunk < end; ++chunk) {
     const Offset first = chunk;
     while (chunk < end && is_due(chunk)) ++chunk;
-    if (chunk == first) continue;
-    const auto bytes = static_cast<std::size_t>((chunk - first) * kChunkBytes);
-    // For reading, whatever comes next: pages that exist are then entered many at a time, and can be written as well.  Kernels without it
-    // answer EINVAL, and pages are entered when they are first touched.
-    if (::madvise(data() + first * kChunkBytes, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
-    std::fill(prepared_.begin() + first, prepared_.begin() + chunk, true);
+    if (chunk > first && !enter(first, chunk)) return false;
   }
+  return true;
+}
+
+// Chunks [first, end); false if there is no memory for them.
+bool MappedSubfile::enter(Offset first, Offset end) {
+  const auto bytes = static_cast<std::size_t>((end - first) * kChunkBytes);
+  // For reading, whatever comes next: pages that exist are then entered many at a time, and can be written as well.  Kernels without it
+  // answer EINVAL, and pages are entered when they are first touched.
+  if (::madvise(data() + first * kChunkBytes, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
+  std::fill(prepared_.begin() + first, prepared_.begin() + end, true);
   return true;
 }
 

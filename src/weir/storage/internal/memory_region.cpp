@@ -215,6 +215,8 @@ Result<Offset> Region::cut(Offset length) {
   // All that is mapped, not just what is known: a peer may have touched what it should not.
   WEIR_RETURN_IF_ERROR(zero_and_free(first * kPageBytes, mapped_));
   clear_bits(control().touched, ceil_div(first, kPagesPerChunk), known / kPagesPerChunk);
+  clear_bits(control().claimed, std::min(first / kPagesPerChunk, kClaimableChunks),
+             std::min(known / kPagesPerChunk, kClaimableChunks));
   const Offset freed = count_taken(first, known);
   for_words(first, known, [&](std::size_t word, std::uint64_t mask) { pages_[word] &= ~mask; });
   taken_pages_ -= freed;

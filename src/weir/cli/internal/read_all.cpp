@@ -1,0 +1,17 @@
+#include <weir/cli/internal/read_all.h>
+
+#include <array>
+
+namespace weir::cli::internal {
+
+std::string read_all(std::istream& in) {
+  std::string text;
+  std::array<char, 4096> part;
+  do {
+    in.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+  } while (in);
+  return text;
+}
+
+}  // namespace weir::cli::internal
