@@ -135,6 +135,7 @@ Status Server::Impl::open() {
   io = std::make_unique<internal::IoService>(
       *store, internal::IoService::Options{
                   .host = identity.host, .handover = handover.get(), .boot = boot, .fence_grace = options.fence_grace});
+  WEIR_RETURN_IF_ERROR(io->restore_fences());
   WEIR_TRY(listener, net::listen(options.address, options.key, *this));
   members = {listener->address()};
   thread = std::thread([this] { listener->run(); });

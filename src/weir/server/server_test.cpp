@@ -501,6 +501,37 @@ TEST_P(ServerTest, AFenceFallsWithItsClientUnlessItWasConfirmed) {
   EXPECT_THAT(write(), IsOk());
 }
 
+TEST_P(ServerTest, AConfirmedFenceOutlivesTheServerAsTheBytesDo) {
+  const bool is_kept = GetParam() == "disk";
+  const Bytes body(100, std::byte{3});
+  const auto write = [&] { return peer().call(write_pieces(9, {{0, 100}}), body).status; };
+  const auto fence = [&](wire::FenceAction action, std::uint64_t token) {
+    return peer().call(fence_request(action, token)).status;
+  };
+  ASSERT_THAT(write(), IsOk());
+  Peer mover = peer();
+  ASSERT_THAT(mover.call(fence_request(wire::FenceAction::Raise, 1)).status, IsOk());
+  restart();
+  EXPECT_THAT(write(), IsOk()) << "was not confirmed";
+  ASSERT_THAT(fence(wire::FenceAction::Raise, 1), IsOk());
+  ASSERT_THAT(fence(wire::FenceAction::Confirm, 1), IsOk());
+  restart();
+  EXPECT_EQ(write().code(), is_kept ? ErrorCode::kStale : ErrorCode::kOk);
+  // The relayout goes on, or another one takes over.
+  EXPECT_EQ(fence(wire::FenceAction::Confirm, 1).code(), is_kept ? ErrorCode::kOk : ErrorCode::kStale);
+  restart();
+  EXPECT_THAT(fence(wire::FenceAction::Raise, 2), IsOk());
+  restart();
+  EXPECT_THAT(write(), IsOk()) << "that of the other was replaced by one that was not confirmed";
+  ASSERT_THAT(fence(wire::FenceAction::Raise, 3), IsOk());
+  ASSERT_THAT(fence(wire::FenceAction::Confirm, 3), IsOk());
+  wire::RemoveSubfileT remove;
+  remove.subfile = subfile(9);
+  ASSERT_THAT(peer().call(std::move(remove)).status, IsOk());
+  restart();
+  EXPECT_THAT(write(), IsOk()) << "went with the subfile";
+}
+
 TEST_P(ServerTest, TellsItsLifeAndItsStore) {
   struct Seen {
     std::uint64_t boot;

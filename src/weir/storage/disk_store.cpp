@@ -104,6 +104,9 @@ class DiskStore final : public Store {
 
   [[nodiscard]] std::uint64_t id() const override { return directory_.id(); }
 
+  Status keep_fences(std::span<const KeptFence> fences) override { return directory_.save_fences(fences); }
+  Result<std::vector<KeptFence>> kept_fences() override { return directory_.load_fences(); }
+
   Status read(SubfileId id, std::span<const ReadPiece> pieces) override {
     WEIR_RETURN_IF_ERROR(check_pieces("read", id, pieces));
     trim();

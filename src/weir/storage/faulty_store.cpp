@@ -59,6 +59,14 @@ void FaultyStore::fence(SubfileId id, bool is_fenced) { store_->fence(id, is_fen
 
 std::uint64_t FaultyStore::id() const { return store_->id(); }
 
+Status FaultyStore::keep_fences(std::span<const KeptFence> fences) {
+  return faults_->run("keep_fences", [&] { return store_->keep_fences(fences); });
+}
+
+Result<std::vector<KeptFence>> FaultyStore::kept_fences() {
+  return faults_->run("kept_fences", [&] { return store_->kept_fences(); });
+}
+
 Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing, Offset expected_bytes) {
   return faults_->run("share", [&] { return store_->share(id, for_writing, expected_bytes); });
 }

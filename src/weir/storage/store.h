@@ -49,6 +49,13 @@ struct Usage {
 /// Memory of a subfile that other processes can map: see MemoryStore.
 struct SharedMemory;
 
+/// A subfile that may not be written, whatever happens to the server, until whoever has the token says so.
+struct KeptFence {
+  SubfileId id;
+  std::uint64_t token = 0;
+  friend bool operator==(const KeptFence&, const KeptFence&) = default;
+};
+
 /// \threadsafety One thread at a time: a store belongs to the thread of its target.
 class Store {
  public:
@@ -93,6 +100,14 @@ class Store {
   /// Tells processes that have mapped the subfile that they must not write to it (any more, or again).  They look before and after each
   /// write, and do again elsewhere what was written while it was fenced; the server itself refuses other writes.
   virtual void fence(SubfileId id, bool is_fenced) { (void)id, (void)is_fenced; }
+
+  /// Fences that outlive the process, as the bytes do: these, instead of those kept before.  Durable when it returns.  Stores whose bytes
+  /// do not outlive it keep none.
+  virtual Status keep_fences(std::span<const KeptFence> fences) {
+    (void)fences;
+    return Status::ok();
+  }
+  virtual Result<std::vector<KeptFence>> kept_fences() { return std::vector<KeptFence>{}; }
 
   /// Of this store only, kept as long as its bytes are: a store that lost them is another.
   [[nodiscard]] virtual std::uint64_t id() const = 0;

@@ -7,7 +7,7 @@
 //                                                                                                         again once the fences have fallen
 //   3. Bytes are copied: a subfile of the new layout is a view of the old file, read in long ranges       the same; new subfiles are found
 //      and written as they come.  What is all zero is not written.  The new subfiles are synced.          by fsck
-//   4. The fences are confirmed: they were up all the time, and stay even if this client is gone.         old layout serves, is not written
+//   4. The fences are confirmed: they were up all the time, and stay whoever is gone or restarted.        old layout serves, is not written
 //                                                                                                         before fsck repairs it
 //   5. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
 //   6. The old subfiles are removed; whoever still has them open is told that they are stale.             are found by fsck, and fenced

@@ -335,7 +335,7 @@ void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request)
     const Status status = store_.remove(subfile);
     if (!status.is_ok()) return status;
     dirty_.erase(subfile);
-    fences_.erase(subfile);
+    lower_fence(subfile);
     removed_.insert(subfile);
     removed_in_order_.push_back(subfile);
     if (removed_in_order_.size() > kMostRemoved) {
@@ -396,8 +396,28 @@ Status IoService::raise_fence(SubfileId id, std::uint64_t token, net::PeerId pee
   if (other != nullptr && other->token != token && !other->lost) {
     return {ErrorCode::kUnavailable, concat(name_of(id), ": another relayout of the file is under way")};
   }
+  const bool was_confirmed = other != nullptr && other->is_confirmed;
   fences_[id] = {token, peer, false, {}};
   store_.fence(id, true);
+  return was_confirmed ? keep_fences() : Status::ok();
+}
+
+Status IoService::keep_fences() {
+  std::vector<storage::KeptFence> kept;
+  for (const auto& [id, fence] : fences_) {
+    if (fence.is_confirmed) kept.push_back({id, fence.token});
+  }
+  return store_.keep_fences(kept);
+}
+
+Status IoService::restore_fences() {
+  WEIR_TRY(const std::vector<storage::KeptFence> kept, store_.kept_fences());
+  for (const storage::KeptFence& fence : kept) {
+    fences_[fence.id] = {fence.token, 0, true, net::Clock::now()};
+    store_.fence(fence.id, true);
+    WEIR_LOG_INFO("{} is fenced: its relayout was interrupted just before its end, or goes on elsewhere",
+                  name_of(fence.id));
+  }
   return Status::ok();
 }
 
@@ -407,12 +427,20 @@ Status IoService::confirm_fence(SubfileId id, std::uint64_t token, net::PeerId p
     return {ErrorCode::kStale, concat(name_of(id), ": may have been written while it was laid out anew")};
   }
   *fence = {token, peer, true, {}};
-  return Status::ok();
+  Status status = keep_fences();
+  if (!status.is_ok()) fence->is_confirmed = false;
+  return status;
 }
 
 void IoService::lower_fence(SubfileId id) {
-  fences_.erase(id);
+  const auto found = fences_.find(id);
+  if (found == fences_.end()) return;
+  const bool was_confirmed = found->second.is_confirmed;
+  fences_.erase(found);
   store_.fence(id, false);
+  if (!was_confirmed) return;
+  // One that comes back with the next start can be lowered again.
+  if (const Status status = keep_fences(); !status.is_ok()) WEIR_LOG_WARN("fences: {}", status.message());
 }
 
 void IoService::fence(const CallPtr& call, const wire::FenceT& request) {

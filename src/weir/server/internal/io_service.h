@@ -57,6 +57,8 @@ class IoService {
 
   /// Answers the call, now or later.  \returns false if it is not for this service
   bool handle(const CallPtr& call);
+  /// Of subfiles that were being laid out anew when the server ended.  Before anything is handled.
+  Status restore_fences();
   void drop(net::PeerId peer);
 
   [[nodiscard]] std::size_t view_count() const noexcept { return views_.size(); }
@@ -101,6 +103,8 @@ class IoService {
   Status raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
   Status confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
   void lower_fence(SubfileId id);
+  // Those that are confirmed outlive this process.
+  Status keep_fences();
   /// Null: none, or one that has fallen by now.
   Fence* fence_of(SubfileId id);
 

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <ios>
+#include <sstream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -13,7 +15,6 @@
 #include <fmt/format.h>
 
 #include <weir/storage/internal/disk_sums.h>
-#include <weir/storage/store.h>
 
 namespace weir::storage::internal {
 namespace {
@@ -22,6 +23,7 @@ constexpr const char* kSettings = "weir disk store, version 2\npart_bytes %lld\n
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 std::string settings_path(const std::string& directory) { return directory + "/settings"; }
+std::string fences_path(const std::string& directory) { return directory + "/fences"; }
 
 bool has_folders(const std::string& directory) {
   for (const char high : kHexDigits) {
@@ -98,11 +100,40 @@ Result<bool> DiskDirectory::load() {
   return true;
 }
 
-// Whole or not at all, and durable before there is anything else.
+// Before there is anything else.
 Status DiskDirectory::save() const {
-  const std::string path = settings_path(path_);
+  return replace(settings_path(path_),
+                 fmt::format("weir disk store, version 2\npart_bytes {}\nid {:016x}\n", part_bytes_, id_));
+}
+
+Status DiskDirectory::save_fences(std::span<const KeptFence> fences) const {
+  std::string text;
+  for (const KeptFence& fence : fences)
+    text += fmt::format("{:x} {:x} {:x}\n", fence.id.file, fence.id.element, fence.token);
+  return replace(fences_path(path_), text);
+}
+
+Result<std::vector<KeptFence>> DiskDirectory::load_fences() const {
+  const std::string path = fences_path(path_);
+  WEIR_TRY(const std::optional<Descriptor> file, open_if_exists(path, O_RDONLY));
+  std::vector<KeptFence> fences;
+  if (!file) return fences;
+  WEIR_TRY(const struct stat status, file_status(file->get(), path));
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  WEIR_RETURN_IF_ERROR(read_or_zero(file->get(), path, text.data(), text.size(), 0));
+  std::istringstream lines(text);
+  lines >> std::hex;
+  for (KeptFence fence; lines >> std::ws && !lines.eof();) {
+    if (!(lines >> fence.id.file >> fence.id.element >> fence.token)) {
+      return corrupt(fmt::format("{} is damaged; if no relayout was interrupted, remove it", path));
+    }
+    fences.push_back(fence);
+  }
+  return fences;
+}
+
+Status DiskDirectory::replace(const std::string& path, const std::string& text) const {
   const std::string draft = path + ".new";
-  const std::string text = fmt::format("weir disk store, version 2\npart_bytes {}\nid {:016x}\n", part_bytes_, id_);
   WEIR_TRY(const Descriptor file, open_file(draft, O_WRONLY | O_CREAT | O_TRUNC));
   WEIR_RETURN_IF_ERROR(write_all(file.get(), draft, text.data(), text.size(), 0));
   if (::fsync(file.get()) != 0) return os_error("fsync", draft, errno);

@@ -4,12 +4,15 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <sys/statvfs.h>
 
 #include <weir/base/result.h>
 #include <weir/storage/internal/disk_files.h>
+#include <weir/storage/store.h>
 
 namespace weir::storage::internal {
 
@@ -23,6 +26,11 @@ class DiskDirectory {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] Offset part_bytes() const noexcept { return part_bytes_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+
+  /// Durable when it returns.
+  Status save_fences(std::span<const KeptFence> fences) const;
+  /// \error kCorrupt
+  Result<std::vector<KeptFence>> load_fences() const;
 
   Result<struct statvfs> file_system() const;
   /// Makes all that was written to it durable, of others too.
@@ -40,6 +48,8 @@ class DiskDirectory {
   Status lock(int flags);
   Result<bool> load();
   Status save() const;
+  // Whole or not at all, and durable when it returns.
+  Status replace(const std::string& path, const std::string& text) const;
 
   std::string path_;
   Descriptor lock_;
