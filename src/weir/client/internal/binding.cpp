@@ -292,7 +292,10 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
   const bool is_sparse = hull.to - hull.from > kSparseFrom + kMostSparse * bytes;
   const auto fetch = [&] {
     const Target target{part.server, part.store, part.subfile};
-    const Offset expected = access.is_write && !is_sparse ? hull.to : 0;
+    Offset expected = access.is_write && !is_sparse ? hull.to : 0;
+    if (expected > 0 && access.ahead > 0 && part.packing) {
+      expected = part.packing->extent_b({access.from, access.from + access.bytes + access.ahead}).to;
+    }
     const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes, expected);
     Counters::add(counters.messages, fetched.messages);
     Counters::add(counters.index_bytes, fetched.index_bytes);

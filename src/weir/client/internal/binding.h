@@ -36,6 +36,7 @@ struct Access {
   Offset from = 0;
   Offset bytes = 0;
   std::byte* data = nullptr;
+  Offset ahead = 0;  ///< So many bytes more of the view follow at once, by other accesses.
 
   [[nodiscard]] Range range() const { return {from, from + bytes}; }
 };

@@ -232,7 +232,7 @@ Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
     const Offset length = std::min(step, bytes - at);
     plan.run({memory.data, 0}, {buffer.data(), at}, {at, at + length});
     Counters::add(counters_.gathered_bytes, length);
-    WEIR_RETURN_IF_ERROR(move({true, from + at, length, buffer.data()}));
+    WEIR_RETURN_IF_ERROR(move({true, from + at, length, buffer.data(), bytes - at - length}));
   }
   return Status::ok();
 }

@@ -194,13 +194,16 @@ Status MemorySubfile::move_to_region(Offset bytes) {
   Room& room = source_->room;
   source_->pool.start();
   std::unique_ptr<Region> region;
-  // Nobody gets more room than is left, nor less because pages were made ahead.
-  if (bytes >= kLargeBytes && room.free_bytes() / 4 > bytes) region = source_->pool.take(bytes);
+  // Whoever asks knows of itself only: of a file that several write, there will be more.
+  if (bytes >= kLargeBytes && room.free_bytes() / 4 > bytes) region = source_->pool.take(2 * bytes);
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
-    const Offset wanted = ceil_div(bytes, kChunkBytes) * kChunkBytes;
     region->take(0, region->mapped_bytes());
-    if (region->mapped_bytes() > 2 * wanted) WEIR_RETURN_IF_ERROR(region->cut(wanted).status());
+    // Pages that may never be used are kept only where there is much room.
+    const Offset wanted = ceil_div(bytes, kChunkBytes) * kChunkBytes;
+    if (room.used_bytes() + region->mapped_bytes() > room.capacity_bytes() / 4) {
+      WEIR_RETURN_IF_ERROR(region->cut(wanted).status());
+    }
   } else {
     WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes)));
     region->take(0, held);
