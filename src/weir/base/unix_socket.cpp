@@ -1,8 +1,11 @@
 #include <weir/base/unix_socket.h>
 
 #include <cassert>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
+
+#include <weir/base/text.h>
 
 namespace weir {
 
@@ -34,6 +37,20 @@ bool make_abstract(std::string_view name, UnixAddress& address) {
   std::memcpy(address.storage.sun_path + 1, name.data(), name.size());
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return true;
+}
+
+Result<Descriptor> listen_abstract(std::string_view name) {
+  const auto failed = [&](const char* step) {
+    return Status(ErrorCode::kIoError, concat("socket @", name, ": ", step, ": ", std::strerror(errno)));
+  };
+  UnixAddress address;
+  if (!make_abstract(name, address))
+    return invalid_argument(concat("socket @", name, ": the name is empty or too long"));
+  Descriptor listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.is_open()) return failed("socket");
+  if (::bind(listener.get(), address.get(), address.bytes) != 0) return failed("bind");
+  if (::listen(listener.get(), SOMAXCONN) != 0) return failed("listen");
+  return listener;
 }
 
 bool send_descriptors(int connection, std::span<const int> descriptors) {

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/result.h>
 
 namespace weir {
 
@@ -20,6 +21,9 @@ struct UnixAddress {
 
 /// The abstract socket of this name, which is gone with the last descriptor of it.  \returns false if the name is empty or too long
 bool make_abstract(std::string_view name, UnixAddress& address);
+
+/// Takes connections to it; reads and writes do not wait.  \error kInvalidArgument, kIoError
+Result<Descriptor> listen_abstract(std::string_view name);
 
 /// At most so many in one message.
 inline constexpr std::size_t kMostDescriptors = 2;

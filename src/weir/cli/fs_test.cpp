@@ -58,7 +58,8 @@ class FileCommandsTest : public ::testing::TestWithParam<std::string> {
 
   void up() {
     const std::string store = GetParam() == "disk" ? "disk:" + (folder_ / "store").string() : GetParam();
-    const Outcome outcome = weir({"up", "--servers", "2", "--store", store, "--capacity", "256M", "--connection", fs_});
+    const Outcome outcome =
+        weir({"up", "--servers", "2", "--store", store, "--capacity", "256M", "--ahead", "40M", "--connection", fs_});
     ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("export WEIR_FS=" + fs_));
   }

@@ -73,6 +73,7 @@ Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const
   storage::MemoryStoreOptions memory;
   memory.capacity_bytes = options.capacity_bytes;
   memory.is_eager = options.is_eager;
+  memory.pool_regions = storage::pool_regions_for(options.ahead_bytes, memory.pool_region_bytes);
   return storage::make_memory_store(memory);
 }
 

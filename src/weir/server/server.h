@@ -15,14 +15,17 @@
 
 namespace weir::server {
 
+inline constexpr Offset kAheadBytes = Offset{160} << 20;
+
 struct Options {
   std::uint32_t index = 0;  ///< Number of this server; 0 has the metadata service.
   net::Address address{"tcp:127.0.0.1:0"};
   net::Key key;
-  std::string store = "memory";  ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
-  Offset capacity_bytes = 0;     ///< Of a memory store; 0: half of the machine's memory.
-  bool share_memory = true;      ///< Hand memory of the store to clients on this host.
-  bool is_eager = false;         ///< A memory store faults memory in from the start, for the first files too.
+  std::string store = "memory";      ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
+  Offset capacity_bytes = 0;         ///< Of a memory store; 0: half of the machine's memory.
+  bool share_memory = true;          ///< Hand memory of the store to clients on this host.
+  Offset ahead_bytes = kAheadBytes;  ///< Most memory that a memory store makes ready ahead of use; 0: none.
+  bool is_eager = false;             ///< It does so from the start, for the first files too.
   /// How long a subfile stays fenced whose relayout has lost its client: that may come back.
   std::chrono::milliseconds fence_grace{15'000};
 };

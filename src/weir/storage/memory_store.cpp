@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -173,6 +174,11 @@ class MemoryStore final : public Store {
 Offset half_of_memory() { return Offset{sysconf(_SC_PHYS_PAGES)} / 2 * sysconf(_SC_PAGESIZE); }
 
 }  // namespace
+
+int pool_regions_for(Offset bytes, Offset region_bytes) {
+  const Offset both = region_bytes + internal::kLargerBy * region_bytes;
+  return both > 0 ? static_cast<int>(std::clamp<Offset>(bytes / both, 0, 1024)) : 0;
+}
 
 Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& options) {
   const Offset most_region = internal::kMappableBytes;

@@ -27,6 +27,9 @@ struct MemoryStoreOptions {
   bool is_eager = false;  ///< From the start, not from the first subfile of more than 64 KiB on.
 };
 
+/// As many of each size as take no more than `bytes` together.
+int pool_regions_for(Offset bytes, Offset region_bytes);
+
 /// \error kInvalidArgument if an option is negative or a region larger than can be mapped
 Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& options);
 

@@ -319,6 +319,13 @@ TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
   EXPECT_EQ(pool.take(kMiB), nullptr);
 }
 
+TEST(MemoryStoreOptionsTest, PoolsTakeNoMoreThanTheyMay) {
+  EXPECT_EQ(pool_regions_for(160 * kMiB, 8 * kMiB), 4);
+  EXPECT_EQ(pool_regions_for(40 * kMiB - 1, 8 * kMiB), 0);
+  EXPECT_EQ(pool_regions_for(0, 8 * kMiB), 0);
+  EXPECT_EQ(pool_regions_for(kMiB, 0), 0);
+}
+
 TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
   Pool pool{{.regions = 1, .region_bytes = 2 * kMiB}};
   pool.start();

@@ -205,6 +205,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
   how.key = key;
   how.store = options.store;
   how.capacity_bytes = options.capacity_bytes;
+  if (options.ahead_bytes) how.ahead_bytes = *options.ahead_bytes;
   how.is_eager = true;
   auto server = server::Server::start(how);
   if (!server.is_ok()) {

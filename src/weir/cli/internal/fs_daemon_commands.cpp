@@ -78,10 +78,13 @@ Status read_config(UpOptions& options, const CLI::App& command) {
     } else if (name == "capacity" && value.is_string()) {
       WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
       if (command.count("--capacity") == 0) options.capacity = bytes;
+    } else if (name == "ahead" && value.is_string()) {
+      WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
+      if (command.count("--ahead") == 0) options.daemons.ahead_bytes = bytes;
     } else {
       return invalid_argument(concat("config file ", options.config, ": '", name,
                                      "' is unknown or of a wrong type; known are ",
-                                     "servers (number), store, listen, connection, capacity (texts)"));
+                                     "servers (number), store, listen, connection, capacity, ahead (texts)"));
     }
   }
   return Status::ok();
@@ -206,6 +209,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
   start->add_option("--store", options->daemons.store, "Where bytes go: memory, or disk:DIR")->capture_default_str();
   add_size(*start, "--capacity", options->capacity,
            "Most bytes of each memory store [its share of half of the memory]");
+  add_size(*start, "--ahead", options->daemons.ahead_bytes, kAheadHelp);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");
   add_connection(*start, options->connection);

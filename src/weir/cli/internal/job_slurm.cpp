@@ -37,6 +37,7 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
   words.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
   words.insert(words.end(), {"serve-job", "--key", key_file, "--store", options.store, "--capacity",
                              std::to_string(options.capacity_bytes)});
+  if (options.ahead_bytes) words.insert(words.end(), {"--ahead", std::to_string(*options.ahead_bytes)});
   return words;
 }
 
@@ -59,6 +60,7 @@ struct ServeOptions {
   std::string key_file;
   std::string store = "memory";
   std::optional<Offset> capacity;
+  std::optional<Offset> ahead;
 };
 
 Result<int> serve_job(const ServeOptions& options, Console&) {
@@ -66,6 +68,7 @@ Result<int> serve_job(const ServeOptions& options, Console&) {
   DaemonOptions how;
   how.store = options.store;
   how.capacity_bytes = options.capacity.value_or(0);
+  how.ahead_bytes = options.ahead;
   how.follows_parent = true;
   const char* node = std::getenv("SLURMD_NODENAME");
   if (node == nullptr) return invalid_argument("SLURMD_NODENAME is not set: srun starts this command, and sets it");
@@ -151,6 +154,7 @@ void add_serve_job(CLI::App& app, Selection& selection) {
   command->add_option("--key", options->key_file)->required();
   command->add_option("--store", options->store);
   add_size(*command, "--capacity", options->capacity, "Of the store");
+  add_size(*command, "--ahead", options->ahead, kAheadHelp);
   command->callback([&selection, options] {
     selection.action = [options](Console& console) { return serve_job(*options, console); };
   });

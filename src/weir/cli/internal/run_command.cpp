@@ -32,6 +32,7 @@ struct RunOptions {
   std::optional<int> servers;
   std::string store = "memory";
   std::optional<Offset> capacity;
+  std::optional<Offset> ahead;
   std::string layout;
   std::vector<std::string> stage_in;
   std::vector<std::string> stage_out;
@@ -66,6 +67,7 @@ Status check_servers(const RunOptions& options, KeeperOptions& keeper) {
   keeper.uses_slurm = is_in_slurm();
   keeper.servers.servers = options.servers.value_or(keeper.uses_slurm ? slurm_nodes() : 1);
   keeper.servers.capacity_bytes = options.capacity.value_or(0);
+  keeper.servers.ahead_bytes = options.ahead;
   WEIR_RETURN_IF_ERROR(check_server_count(keeper.servers.servers));
   WEIR_TRY(keeper.servers.store, check_store(options.store));
   WEIR_TRY(keeper.folder, job_base_folder(keeper.uses_slurm));
@@ -291,6 +293,7 @@ void declare(CLI::App& command, RunOptions& options) {
       ->capture_default_str();
   add_size(command, "--capacity", options.capacity,
            "Most bytes of each memory store [its share of half of the memory]");
+  add_size(command, "--ahead", options.ahead, kAheadHelp);
   command.add_option("--layout", options.layout, "How new files are stored; view: as the program's views are")
       ->type_name("LAYOUT");
   command.add_option("--stage-in", options.stage_in, "Copy a local file or folder in before [to /SRC]")

@@ -239,16 +239,10 @@ bool RingWorker::watch(int descriptor, RingLink* link) {
 }
 
 Status RingWorker::listen(std::string_view name, std::function<bool(const std::shared_ptr<Link>&)> on_link) {
-  const auto failed = [&](const char* step) {
-    return Status(ErrorCode::kIoError, concat("socket @", name, ": ", step, ": ", std::strerror(errno)));
-  };
-  UnixAddress address;
-  if (!make_abstract(name, address)) return invalid_argument(concat("socket @", name, ": the name is too long"));
-  Descriptor listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.is_open()) return failed("socket");
-  if (::bind(listener.get(), address.get(), address.bytes) != 0) return failed("bind");
-  if (::listen(listener.get(), SOMAXCONN) != 0) return failed("listen");
-  if (!watch(listener.get(), nullptr)) return failed("epoll_ctl");
+  WEIR_TRY(Descriptor listener, listen_abstract(name));
+  if (!watch(listener.get(), nullptr)) {
+    return {ErrorCode::kIoError, concat("socket @", name, ": epoll_ctl: ", std::strerror(errno))};
+  }
   listener_ = std::move(listener);
   on_link_ = std::move(on_link);
   return Status::ok();

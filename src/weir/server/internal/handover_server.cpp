@@ -49,12 +49,7 @@ Result<std::unique_ptr<HandoverServer>> HandoverServer::start(Clock::duration li
   std::unique_ptr<HandoverServer> server(new HandoverServer);
   server->lifetime_ = lifetime;
   server->name_ = random_name();
-  UnixAddress address;
-  make_abstract(server->name_, address);
-  server->listener_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!server->listener_.is_open()) return io_error("socket");
-  if (bind(server->listener_.get(), address.get(), address.bytes) != 0) return io_error("bind");
-  if (listen(server->listener_.get(), SOMAXCONN) != 0) return io_error("listen");
+  WEIR_TRY(server->listener_, listen_abstract(server->name_));
   server->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->wake_.is_open()) return io_error("eventfd");
   WEIR_TRY(server->life_, Life::create());

@@ -14,7 +14,6 @@ namespace {
 
 /// Large enough to be cheap, small enough for forget() not to wait long.
 constexpr Offset kStepBytes = Offset{2} << 20;
-constexpr Offset kLargerBy = 4;
 /// Whoever takes a region is about to fill it: the next one can wait.
 constexpr std::chrono::milliseconds kQuiet{20};
 

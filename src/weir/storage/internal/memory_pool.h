@@ -17,9 +17,11 @@
 
 namespace weir::storage::internal {
 
+inline constexpr Offset kLargerBy = 4;
+
 struct PoolOptions {
   int regions = 0;          ///< Of each size.
-  Offset region_bytes = 0;  ///< The smaller size; the larger one is four times that.
+  Offset region_bytes = 0;  ///< The smaller size; the larger one is kLargerBy times that.
 };
 
 /// \threadsafety One thread at a time; its own thread is its own affair.

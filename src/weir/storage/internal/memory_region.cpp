@@ -74,6 +74,22 @@ Status lengthen(int descriptor, Offset bytes) {
   return ftruncate(descriptor, bytes) == 0 ? Status::ok() : system_error("ftruncate", bytes);
 }
 
+/// MAP_FAILED if it cannot be longer.
+void* move_mapping(void* base, Offset bytes, Offset wanted, int descriptor) {
+#if defined(__SANITIZE_THREAD__)
+  // The thread sanitizer knows of mmap and munmap only: what moves otherwise looks as if it were still in use.
+  if (descriptor >= 0) {
+    void* other = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                       descriptor, 0);
+    if (other != MAP_FAILED) munmap(base, static_cast<std::size_t>(bytes));
+    return other;
+  }
+#else
+  (void)descriptor;
+#endif
+  return mremap(base, static_cast<std::size_t>(bytes), static_cast<std::size_t>(wanted), MREMAP_MAYMOVE);
+}
+
 std::uint64_t bits(Offset from, Offset to) {
   const std::uint64_t below_to = to == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << to) - 1;
   return below_to & ~((std::uint64_t{1} << from) - 1);
@@ -132,8 +148,7 @@ Status Region::grow(Offset bytes) {
   const Offset wanted = std::min(std::max(ceil_div(bytes, kChunkBytes) * kChunkBytes, 2 * mapped_), kMappableBytes);
   const Offset total = kDataStart + wanted;
   if (descriptor_ >= 0) WEIR_RETURN_IF_ERROR(lengthen(descriptor_, total));
-  void* base =
-      mremap(base_, static_cast<std::size_t>(kDataStart + mapped_), static_cast<std::size_t>(total), MREMAP_MAYMOVE);
+  void* base = move_mapping(base_, kDataStart + mapped_, total, descriptor_);
   if (base == MAP_FAILED) return system_error("mremap", total);
   base_ = static_cast<std::byte*>(base);
   mapped_ = wanted;
