@@ -60,7 +60,7 @@ class MemoryStore final : public Store {
       : source_{internal::Room{capacity_bytes}, internal::Pool{pool}} {
     if (!is_eager) return;
     source_.pool.start();
-    source_.pool.keep_at_most(source_.room.free_bytes() / 4);
+    source_.note_room();
   }
 
   Status read(SubfileId id, std::span<const ReadPiece> pieces) override {

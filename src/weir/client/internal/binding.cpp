@@ -265,8 +265,9 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
                                                      Counters& counters) {
   const bool is_possible = session_->options().direct && !part.slot->is_impossible();
   if (part.packing) {
-    if (part.packing->bytes(access.range()) == 0) return std::optional(Offset{0});
-    return is_possible ? move_mapped(part, nullptr, access, file_end, counters) : kByMessage;
+    const Offset bytes = part.packing->bytes(access.range());
+    if (bytes == 0) return std::optional(bytes);
+    return is_possible ? move_mapped(part, nullptr, bytes, access, file_end, counters) : kByMessage;
   }
   if (!is_possible) return kByMessage;
   Offset moved = 0;
@@ -276,7 +277,8 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
     if (list->bytes() > 0) {
       const Access some{access.is_write, covered.from, covered.to - covered.from,
                         access.data + (covered.from - access.from)};
-      WEIR_TRY(const std::optional<Offset> done, move_mapped(part, list.get(), some, file_end, counters));
+      WEIR_TRY(const std::optional<Offset> done,
+               move_mapped(part, list.get(), list->bytes(), some, file_end, counters));
       if (!done) return kByMessage;
       moved += *done;
     }
@@ -285,9 +287,8 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
   return std::optional(moved);
 }
 
-Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* list, const Access& access,
-                                                   Offset file_end, Counters& counters) {
-  const Offset bytes = list != nullptr ? list->bytes() : part.packing->bytes(access.range());
+Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* list, Offset bytes,
+                                                   const Access& access, Offset file_end, Counters& counters) {
   const Range hull = list != nullptr ? list->extent() : part.packing->extent_b(access.range());
   const bool is_sparse = hull.to - hull.from > kSparseFrom + kMostSparse * bytes;
   const auto fetch = [&] {

@@ -114,9 +114,9 @@ class Binding {
   Result<Part*> part_of(std::uint32_t element);                     // lazy
   Result<std::vector<Part*>> parts_of(Range range);                 // lazy
   Part* only_part(Range range) const;
-  // As move_directly(), of an access of which the part has bytes.  With a list: by that, which covers just this access.
-  Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, const Access& access, Offset file_end,
-                                            Counters& counters);
+  // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers just this access.
+  Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, Offset bytes, const Access& access,
+                                            Offset file_end, Counters& counters);
   // These two return false if they cannot.
   bool write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access);
   bool read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,

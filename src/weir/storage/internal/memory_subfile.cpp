@@ -157,7 +157,7 @@ Status MemorySubfile::take_heap(Offset to) {
     const Offset wanted = std::min(std::max(to, 2 * now), kMostHeapBytes);
     WEIR_RETURN_IF_ERROR(source_->room.take(wanted - now));
     heap_.reserve(to_size(wanted));
-    note_room();
+    source_->note_room();
   }
   if (to > static_cast<Offset>(heap_.size())) heap_.resize(to_size(to));
   return Status::ok();
@@ -172,7 +172,7 @@ Status MemorySubfile::take_region(Offset from, Offset to, Taking taking) {
   if (!status.is_ok()) return source_->room.give_back(missing), status;
   region_->take(from, to);
   take_ahead(from, to);
-  note_room();
+  source_->note_room();
   return Status::ok();
 }
 
@@ -186,7 +186,7 @@ Status MemorySubfile::take_far(Offset from, Offset to) {
   for (Offset block = first; block < end; ++block) {
     if (Block& memory = (*far_)[block]; !memory) memory = std::make_unique<std::byte[]>(to_size(kBlockBytes));
   }
-  note_room();
+  source_->note_room();
   return Status::ok();
 }
 
@@ -233,12 +233,10 @@ void MemorySubfile::take_ahead(Offset from, Offset to) {
   source_->pool.fault_in_soon(region_->descriptor(), start, start + bytes);
 }
 
-void MemorySubfile::note_room() { source_->pool.keep_at_most(source_->room.free_bytes() / 4); }
-
 Status MemorySubfile::truncate(Offset length, Offset file_end) {
   WEIR_RETURN_IF_ERROR(cut_near(length));
   cut_far(length);
-  note_room();
+  source_->note_room();
   length_ = length;
   file_end_ = file_end;
   if (!region_) return Status::ok();

@@ -18,6 +18,9 @@ namespace weir::storage::internal {
 struct MemorySource {
   Room room;
   Pool pool;
+
+  /// The pool holds no more than a quarter of the room that is left.
+  void note_room() { pool.keep_at_most(room.free_bytes() / 4); }
 };
 
 /// The bytes of one subfile: in `heap_` or `region_` (one of them), and what lies beyond kMappableBytes in `far_`.
@@ -60,7 +63,6 @@ class MemorySubfile {
   Status take_far(Offset from, Offset to);
   Status move_to_region(Offset bytes);
   void take_ahead(Offset from, Offset to);
-  void note_room();
   Status cut_near(Offset length);
   void cut_far(Offset length);
   [[nodiscard]] std::byte* near_data() const noexcept;
