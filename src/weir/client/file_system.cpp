@@ -319,6 +319,10 @@ Pending View::start_write(Offset from, std::span<const std::byte> memory) const 
       bound_->start({true, from, static_cast<Offset>(memory.size()), const_cast<std::byte*>(memory.data())}));
 }
 
+Result<bool> View::goes_by_message(bool is_write, Offset from, Offset bytes) const {
+  return bound_->goes_by_message(is_write, from, bytes);
+}
+Result<AccessShape> View::shape(Offset from, Offset bytes) const { return bound_->shape(from, bytes); }
 AccessReport View::report() const { return bound_->report(); }
 std::string View::explain() const { return bound_->explain(); }
 

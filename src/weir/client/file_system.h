@@ -91,6 +91,13 @@ struct AccessReport {
   std::int64_t gathered_bytes = 0;  ///< Copied once more on the client's side, since its pieces were not in one.
 };
 
+/// What servers would have to do for an access by message; estimated, so that it takes no longer than a few pieces.
+struct AccessShape {
+  Offset messages = 0;
+  Offset pieces = 0;         ///< Contiguous ranges of subfiles.
+  Offset touched_bytes = 0;  ///< Of subfiles, in whole blocks: those a disk would have to move.
+};
+
 /// Memory of the program that is not in one piece: byte k of what is read or written is at data + layout.unmap(k).
 struct Memory {
   void* data = nullptr;
@@ -145,6 +152,10 @@ class View {
 
   [[nodiscard]] Pending start_read(Offset from, std::span<std::byte> memory) const;
   [[nodiscard]] Pending start_write(Offset from, std::span<const std::byte> memory) const;
+
+  /// Whether an access would be sent to servers, rather than copied straight to or from their memory on this host.  May ask one of them.
+  Result<bool> goes_by_message(bool is_write, Offset from, Offset bytes) const;
+  [[nodiscard]] Result<AccessShape> shape(Offset from, Offset bytes) const;
 
   /// Of all accesses since the view was made.
   [[nodiscard]] AccessReport report() const;

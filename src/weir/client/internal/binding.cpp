@@ -19,6 +19,8 @@ constexpr Offset kSmallAccess = Offset{64} << 10;
 constexpr Offset kMostSparse = 16;
 constexpr Offset kSparseFrom = Offset{4} << 20;
 constexpr std::optional<Offset> kByMessage;
+// What a store on a disk reads and writes at once, to keep its checksums.
+constexpr Offset kBlockBytes = Offset{16} << 10;
 // Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so many bands.
 constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
 
@@ -54,6 +56,21 @@ void clear(const transfer::RangePacking& packing, const Access& access) {
       std::memset(access.data + (segment->offset - access.from), 0, static_cast<std::size_t>(segment->length));
     }
   }
+}
+
+bool is_sparse(Range hull, Offset bytes) { return hull.to - hull.from > kSparseFrom + kMostSparse * bytes; }
+
+// How many pieces [from, to) of a sequence has, by the first ones.
+Offset estimate_pieces(const layout::Element& sequence, Offset from, Offset to) {
+  constexpr int kLooks = 64;
+  Offset seen = 0;
+  int pieces = 0;
+  for (layout::SegmentCursor cursor(sequence, from, to); pieces < kLooks; ++pieces) {
+    const auto segment = cursor.next();
+    if (!segment) break;
+    seen += segment->length;
+  }
+  return pieces < kLooks ? pieces : ceil_div((to - from) * kLooks, seen);
 }
 
 bool is_exact(const layout::Element& view, const Part& part) {
@@ -287,22 +304,23 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
   return std::optional(moved);
 }
 
+std::shared_ptr<MappedSubfile> Binding::memory_of(Part& part, Range hull, Offset bytes, const Access& access,
+                                                  Counters& counters) {
+  Offset expected = access.is_write && !is_sparse(hull, bytes) ? hull.to : 0;
+  if (expected > 0 && access.ahead > 0 && part.packing) {
+    expected = part.packing->extent_b({access.from, access.from + access.bytes + access.ahead}).to;
+  }
+  const Target target{part.server, part.store, part.subfile};
+  const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes, expected);
+  Counters::add(counters.messages, fetched.messages);
+  Counters::add(counters.index_bytes, fetched.index_bytes);
+  return fetched.memory;
+}
+
 Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* list, Offset bytes,
                                                    const Access& access, Offset file_end, Counters& counters) {
   const Range hull = list != nullptr ? list->extent() : part.packing->extent_b(access.range());
-  const bool is_sparse = hull.to - hull.from > kSparseFrom + kMostSparse * bytes;
-  const auto fetch = [&] {
-    const Target target{part.server, part.store, part.subfile};
-    Offset expected = access.is_write && !is_sparse ? hull.to : 0;
-    if (expected > 0 && access.ahead > 0 && part.packing) {
-      expected = part.packing->extent_b({access.from, access.from + access.bytes + access.ahead}).to;
-    }
-    const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes, expected);
-    Counters::add(counters.messages, fetched.messages);
-    Counters::add(counters.index_bytes, fetched.index_bytes);
-    return fetched.memory;
-  };
-  std::shared_ptr<MappedSubfile> memory = fetch();
+  std::shared_ptr<MappedSubfile> memory = memory_of(part, hull, bytes, access, counters);
   if (!memory) return kByMessage;
   const auto stale = [&] {
     return Status(ErrorCode::kStale,
@@ -313,10 +331,10 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
   bool is_done = false;
   if (access.is_write) {
     if (!memory->is_full(hull.from, hull.to)) {
-      if (is_sparse) return kByMessage;
+      if (is_sparse(hull, bytes)) return kByMessage;
       if (!part.slot->is_worth_reserving(bytes)) return kByMessage;
       WEIR_RETURN_IF_ERROR(reserve(part, hull, counters));
-      memory = fetch();
+      memory = memory_of(part, hull, bytes, access, counters);
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
     is_done = write_mapped(part, list, *memory, hull, access);
@@ -388,6 +406,57 @@ Status Binding::make_known(std::span<Part* const> parts, Counters& counters) {
   WEIR_RETURN_IF_ERROR(session_->run_all(calls));
   for (std::size_t i = 0; i < told.size(); ++i) told[i]->registered = generations[i];
   return Status::ok();
+}
+
+Result<bool> Binding::goes_by_message(const Access& access, Counters& counters) {
+  if (!session_->options().direct) return true;
+  bool is_known = false;
+  bool is_by_message = false;
+  WEIR_RETURN_IF_ERROR(for_parts(access.range(), [&](Part& part) -> Status {
+    if (is_known) return Status::ok();
+    Range hull{0, 0};
+    Offset bytes = 0;
+    if (part.packing) {
+      bytes = part.packing->bytes(access.range());
+      hull = part.packing->extent_b(access.range());
+    } else if (!part.slot->is_impossible()) {
+      const auto list = part.lists.of(view_, part.sequence, access.range());
+      bytes = list->bytes();
+      hull = list->extent();
+    }
+    is_by_message = part.slot->is_impossible();
+    is_known = is_by_message || bytes > 0;
+    if (is_by_message || bytes == 0) return Status::ok();
+    is_by_message = memory_of(part, hull, bytes, access, counters) == nullptr && part.slot->is_impossible();
+    return Status::ok();
+  }));
+  return is_by_message;
+}
+
+Result<AccessShape> Binding::shape(Range range) {
+  AccessShape shape;
+  WEIR_RETURN_IF_ERROR(for_parts(range, [&](Part& part) -> Status {
+    Offset bytes = 0;
+    Offset pieces = 0;
+    Offset hull = kMaxBytes;
+    if (part.packing) {
+      bytes = part.packing->bytes(range);
+      for (const transfer::RangePacking::Band& band : part.packing->bands()) {
+        pieces += estimate_pieces(band.b, band.a.count_below(range.from), band.a.count_below(range.to));
+      }
+      const Range extent = part.packing->extent_b(range);
+      hull = extent.to - extent.from;
+    } else {
+      bytes = ceil_div(range.to - range.from, Offset{file_->element_count()});
+      pieces = ceil_div(estimate_pieces(view_, range.from, range.to), Offset{file_->element_count()});
+    }
+    if (bytes == 0) return Status::ok();
+    shape.messages += ceil_div(bytes, static_cast<Offset>(BufferPool::kBytes));
+    shape.pieces += pieces;
+    shape.touched_bytes += std::min(hull, bytes + pieces * kBlockBytes);
+    return Status::ok();
+  }));
+  return shape;
 }
 
 bool Binding::is_mapped() {

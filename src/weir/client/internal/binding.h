@@ -97,6 +97,12 @@ class Binding {
   /// As announce(), but awaits the answers.
   Status make_known(std::span<Part* const> parts, Counters& counters);
 
+  /// False if the access would be copied straight to or from mapped memory, as far as that can be told from its first part.  If nothing is
+  /// known yet, memory is asked for as the access would do it.
+  Result<bool> goes_by_message(const Access& access, Counters& counters);
+  /// What servers would have to do if it went by message.
+  Result<AccessShape> shape(Range range);
+
   /// One past the highest byte of the file in a range of the view.
   [[nodiscard]] Offset file_end(Range range) const;
 
@@ -114,6 +120,8 @@ class Binding {
   Result<Part*> part_of(std::uint32_t element);                     // lazy
   Result<std::vector<Part*>> parts_of(Range range);                 // lazy
   Part* only_part(Range range) const;
+  std::shared_ptr<MappedSubfile> memory_of(Part& part, Range hull, Offset bytes, const Access& access,
+                                           Counters& counters);
   // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers just this access.
   Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, Offset bytes, const Access& access,
                                             Offset file_end, Counters& counters);

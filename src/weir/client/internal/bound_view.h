@@ -34,6 +34,10 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   /// With another binding, or later.
   Status access_again(const std::shared_ptr<Binding>& stale, const Access& access);
 
+  Result<bool> goes_by_message(bool is_write, Offset from, Offset bytes) {
+    return binding()->goes_by_message({is_write, from, bytes}, counters_);
+  }
+  Result<AccessShape> shape(Offset from, Offset bytes) { return binding()->shape({from, from + bytes}); }
   [[nodiscard]] AccessReport report() const;
   [[nodiscard]] std::string explain() { return binding()->explain(); }
 

@@ -59,11 +59,13 @@ Outcome File::access(const Access& access, const Buffer& buffer, MPI_Status* sta
   Outcome mine = prepare(access, buffer, transfer);
   // Ordered accesses need all ranks to find their places.
   const Together together = access.pointer == Pointer::kOrdered ? Together::kAllOrNone : Together::kEach;
-  if (access.is_collective) mine = meet(access.call, {}, mine, together);
+  bool is_alone = !access.is_collective || !mine.is_ok() || !may_go_together(access, *transfer);
+  if (access.is_collective) mine = meet(access.call, {}, mine, together, &is_alone);
   WEIR_PASS(mine);
   Offset from = 0;
-  WEIR_PASS(locate(access, transfer->view(), transfer->bytes(), from));
-  const Outcome outcome = transfer->run(from);
+  const Outcome located = locate(access, transfer->view(), transfer->bytes(), from);
+  if (is_alone) WEIR_PASS(located);
+  const Outcome outcome = is_alone ? transfer->run(from) : access_together(access, *transfer, located, from);
   transfer->fill(status);
   return outcome;
 }

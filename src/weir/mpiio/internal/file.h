@@ -4,6 +4,7 @@
 //
 //   open.cpp      open, close, size, sync, information      file_view.cpp   views
 //   pointers.cpp  individual and shared pointers            access.cpp      reading and writing
+//                                                           together.cpp    the same by all ranks together
 
 #include <atomic>
 #include <memory>
@@ -20,6 +21,7 @@
 namespace weir::mpiio::internal {
 
 class Transfer;
+struct Company;
 
 /// Where an access starts.
 enum class Pointer { kExplicit, kIndividual, kShared, kOrdered };
@@ -95,6 +97,9 @@ class File : public std::enable_shared_from_this<File> {
   Outcome check(const Access& access, const Buffer& buffer, const FileView& view, Offset& bytes) const;
   Outcome check_not_sequential(const char* call) const;
   Outcome prepare(const Access& access, const Buffer& buffer, std::unique_ptr<Transfer>& transfer);
+  [[nodiscard]] bool may_go_together(const Access& access, const Transfer& transfer) const;
+  Outcome access_together(const Access& access, Transfer& transfer, const Outcome& located, Offset from);
+  [[nodiscard]] std::vector<Offset> describe_share(const Transfer& transfer, bool is_ready) const;
   Outcome locate(const Access& access, const FileView& view, Offset bytes, Offset& from);
   Outcome target_of_seek(const char* call, Offset offset, int whence, Offset current, Offset& position);
   Outcome resolve_displacement(ViewArguments& arguments);
@@ -113,6 +118,7 @@ class File : public std::enable_shared_from_this<File> {
   std::string layout_reason_;  // only the first rank knows
   bool is_as_viewed_ = false;  // its layout is to be that of the first views
   std::atomic<Offset> known_size_{0};
+  std::unique_ptr<Company> company_;  // null: no collective access by message since the view was set
 
   mutable std::mutex mutex_;  // for what follows
   Hints hints_;

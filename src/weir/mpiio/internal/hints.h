@@ -6,6 +6,9 @@
 //   striping_unit     bytes; striping_factor: over how many targets.  Of a new file, if there is no weir_layout
 //                     If none of these is given: WEIR_LAYOUT of the environment, in the language of weir_layout
 //   file_perm         the mode of a new file, octal
+//   weir_collective   auto, alone or two-phase: how collective accesses go that need messages (see collective.h); also WEIR_COLLECTIVE of the
+//                     environment.  What was done last, and why, is told as weir_collective_last
+//   cb_nodes          how many ranks at most read or write for all in two phases; cb_buffer_size: how many bytes each of them holds at once
 //
 // All other keys that the standard reserves, and those of ROMIO and OMPIO, are accepted and have no effect.
 

@@ -401,6 +401,39 @@ Result<std::vector<std::string>> Meeting::gather(const std::string& call, const 
   return texts;
 }
 
+Result<std::vector<Offset>> Meeting::gather(const std::string& call, std::span<const Offset> mine) {
+  struct Numbers {
+    std::vector<Offset> mine, all;
+  };
+  auto exchange = std::make_unique<Numbers>();
+  exchange->mine.assign(mine.begin(), mine.end());
+  exchange->all.resize(mine.size() * static_cast<std::size_t>(size_));
+  const int count = static_cast<int>(mine.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Status status = await(call,
+                              PMPI_Iallgather(exchange->mine.data(), count, MPI_INT64_T, exchange->all.data(), count,
+                                              MPI_INT64_T, comm_, &request),
+                              request);
+  if (!status.is_ok()) {
+    static_cast<void>(exchange.release());
+    return status;
+  }
+  return std::move(exchange->all);
+}
+
+Status Meeting::exchange(const std::string& call, const Parcels& out, const Parcels& in) {
+  auto both = std::make_unique<std::array<Parcels, 2>>(std::array<Parcels, 2>{out, in});
+  const Parcels& from = (*both)[0];
+  const Parcels& to = (*both)[1];
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Status status = await(call,
+                              PMPI_Ialltoallv(from.data, from.counts.data(), from.starts.data(), MPI_BYTE, to.data,
+                                              to.counts.data(), to.starts.data(), MPI_BYTE, comm_, &request),
+                              request);
+  if (!status.is_ok()) static_cast<void>(both.release());
+  return status;
+}
+
 Result<Offset> Meeting::sum_below(const std::string& call, Offset value) {
   auto exchange = std::make_unique<std::array<Offset, 2>>(std::array<Offset, 2>{value, 0});
   MPI_Request request = MPI_REQUEST_NULL;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,13 @@ enum class Together {
 /// A collective call that did not wait for the others.
 struct Arrival {
   std::optional<Outcome> outcome;  ///< Once it is known: ok if all ranks made the call.
+};
+
+/// Bytes for every rank, or from every rank.
+struct Parcels {
+  std::byte* data = nullptr;
+  std::vector<int> counts;  ///< By rank.
+  std::vector<int> starts;
 };
 
 /// \threadsafety Collective calls by one thread at a time, as MPI demands; test() by any.
@@ -68,6 +76,10 @@ class Meeting {
   Result<Offset> value_of(const std::string& call, int root, Offset value);
   /// Everybody's bytes.
   Result<std::vector<std::string>> gather(const std::string& call, const std::string& mine);
+  /// Everybody's numbers, as many on each rank: those of rank 0, then those of rank 1, ...
+  Result<std::vector<Offset>> gather(const std::string& call, std::span<const Offset> mine);
+  /// `out` of each rank becomes `in` of the others; both ends know the counts.  On error MPI may use the memory for ever.
+  Status exchange(const std::string& call, const Parcels& out, const Parcels& in);
 
  private:
   Meeting() = default;

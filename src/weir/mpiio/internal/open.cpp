@@ -11,6 +11,7 @@
 #include <weir/mpiio/internal/running.h>
 #include <weir/mpiio/internal/trace.h>
 #include <weir/mpiio/internal/transfer.h>
+#include <weir/mpiio/internal/two_phase.h>
 
 namespace weir::mpiio::internal {
 

@@ -164,7 +164,7 @@ Outcome Transfer::move(Offset from) {
     const Offset first = view_->element().unmap(from).value_or(0);
     WEIR_TRY(lock, file_.data().lock(first, end_in_file(from), is_write_));
   }
-  if (!is_write_) WEIR_PASS(clip_to_file(from));
+  if (lock && !is_write_) WEIR_PASS(clip_to_file(from));
   if (bytes_ == 0) return Outcome::ok();
   const trace::Stopwatch watch(traced_.phases[trace::kMove]);
   const auto bytes = static_cast<std::size_t>(bytes_);
@@ -191,17 +191,57 @@ void Transfer::end(const Outcome& outcome) {
   trace_end();
 }
 
-Outcome Transfer::run(Offset from) {
+Outcome Transfer::get_ready(Offset from) {
   from_ = from;
   if (trace::is_on) traced_.phases[trace::kMeet] = trace::time_met();
-  Outcome outcome;
-  if (bytes_ > 0) {
-    if (is_write_) outcome = encode();
-    if (outcome.is_ok()) outcome = move(from);
-    if (outcome.is_ok() && !is_write_) outcome = decode();
-  }
+  if (bytes_ == 0) return Outcome::ok();
+  if (is_write_) return encode();
+  return file_.is_atomic() ? Outcome::ok() : clip_to_file(from);  // or else when nobody can write meanwhile
+}
+
+Outcome Transfer::conclude(Outcome outcome) {
+  if (outcome.is_ok() && !is_write_) outcome = decode();
   end(outcome);
   return outcome_;
+}
+
+Outcome Transfer::run(Offset from) { return run_alone(get_ready(from)); }
+
+Outcome Transfer::run_alone(const Outcome& ready) {
+  return conclude(ready.is_ok() && bytes_ > 0 ? move(from_) : ready);
+}
+
+Outcome Transfer::run_together(const std::function<Outcome(ProgramMemory&)>& move) {
+  const auto moved = [&] {
+    const trace::Stopwatch watch(traced_.phases[trace::kMove]);
+    ProgramMemory memory;
+    if (auto* const pieces = std::get_if<InPieces>(&memory_)) {
+      memory.data = static_cast<std::byte*>(pieces->data);
+      memory.pieces.emplace(pieces->layout);
+    } else {
+      auto* const staged = std::get_if<Staged>(&memory_);
+      memory.data = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
+    }
+    return move(memory);
+  };
+  return conclude(moved());
+}
+
+bool Transfer::may_be_shared(Offset from) const {
+  if (bytes_ == 0) return true;
+  const Result<bool> is_by_message = view_->bound.goes_by_message(is_write_, from, bytes_);
+  return is_by_message.is_ok() && *is_by_message;
+}
+
+Result<Share> Transfer::share() const {
+  Share share{.from = from_, .bytes = bytes_, .file = {0, 0}};
+  if (bytes_ == 0) return share;
+  share.file = {view_->element().unmap(from_).value_or(kMaxBytes), end_in_file(from_)};
+  WEIR_TRY(const client::AccessShape shape, view_->bound.shape(from_, bytes_));
+  share.messages = shape.messages;
+  share.pieces = shape.pieces;
+  share.touched_bytes = shape.touched_bytes;
+  return share;
 }
 
 void Transfer::start(Offset from) {
@@ -210,9 +250,7 @@ void Transfer::start(Offset from) {
     static_cast<void>(run(from));
     return;
   }
-  from_ = from;
-  if (trace::is_on) traced_.phases[trace::kMeet] = trace::time_met();
-  const Outcome ready = is_write_ ? encode() : clip_to_file(from);
+  const Outcome ready = get_ready(from);
   if (!ready.is_ok() || bytes_ == 0) return end(ready);
   auto* const staged = std::get_if<Staged>(&memory_);
   std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);

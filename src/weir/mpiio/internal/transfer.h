@@ -7,6 +7,7 @@
 //   in another representation,     through a staging buffer that is converted
 //   or not expressible as FALLS
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -15,6 +16,7 @@
 #include <weir/client/file_system.h>
 #include <weir/mpiio/internal/file.h>
 #include <weir/mpiio/internal/trace.h>
+#include <weir/mpiio/internal/two_phase.h>
 
 namespace weir::mpiio::internal {
 
@@ -30,6 +32,15 @@ class Transfer {
 
   /// Does it all.  `from`: in bytes of the view.
   Outcome run(Offset from);
+  /// The same in two steps: what comes before bytes move, after which bytes() are as many as there will be ...
+  Outcome get_ready(Offset from);
+  /// ... and the rest, unless getting ready failed; or, with other ranks, by `move`.
+  Outcome run_alone(const Outcome& ready);
+  Outcome run_together(const std::function<Outcome(ProgramMemory&)>& move);
+  /// True if it goes by message, so that it may pay if others take part.
+  [[nodiscard]] bool may_be_shared(Offset from) const;
+  /// What get_ready() has found.
+  Result<Share> share() const;
   /// Starts it; does it all if nothing is gained by waiting for messages.
   void start(Offset from);
   /// True when it is done; outcome() tells how it went.
@@ -58,6 +69,7 @@ class Transfer {
         bytes_(bytes) {}
   Outcome find_memory();
   Outcome move(Offset from);
+  Outcome conclude(Outcome outcome);
   Outcome clip_to_file(Offset from);
   Outcome encode();
   Outcome decode();

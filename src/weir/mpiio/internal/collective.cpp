@@ -1,0 +1,183 @@
+#include <weir/mpiio/internal/collective.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include <weir/base/text.h>
+#include <weir/log/log.h>
+
+namespace weir::mpiio::internal {
+
+namespace {
+
+constexpr Offset kWindow = Offset{4} << 20;
+constexpr Offset kLeastWidth = Offset{1} << 20;    // of a part: less is not worth another owner
+constexpr Offset kMostPerRound = Offset{1} << 30;  // MPI counts bytes by int
+constexpr Offset kBlock = Offset{16} << 10;
+
+// What things cost, in seconds: medians of `weir bench mpiio` over servers on one host, see docs/performance.md.  Only ratios matter.
+struct Costs {
+  double send = 0.35e-9;        // a byte, between a rank and servers
+  double serve = 0.35e-9;       // the same on the server
+  double message = 12e-6;       // handled by a server
+  double piece = 2.5e-9;        // put in place, whoever does it
+  double exchange = 0.55e-9;    // a byte, between ranks, with its copies
+  double meet = 30e-6;          // all that ranks tell each other beforehand
+  double round = 20e-6;         // one more exchange
+  double disk_write = 0.45e-9;  // a byte
+  double disk_read = 0.30e-9;
+};
+
+Range hull_of(const std::vector<Share>& shares) {
+  Range hull{kMaxBytes, 0};
+  for (const Share& share : shares) {
+    if (share.bytes == 0) continue;
+    hull = {std::min(hull.from, share.file.from), std::max(hull.to, share.file.to)};
+  }
+  return hull;
+}
+
+Offset aligned_down(Offset value, Offset unit) { return value / unit * unit; }
+Offset aligned_up(Offset value, Offset unit) { return ceil_div(value, unit) * unit; }
+
+// Blocks that are not written as a whole must be read before.
+double disk_seconds(const Costs& costs, bool is_write, Offset touched, bool is_whole) {
+  const auto bytes = static_cast<double>(touched);
+  if (!is_write) return bytes * costs.disk_read;
+  return bytes * (costs.disk_write + (is_whole ? 0 : costs.disk_read));
+}
+
+struct Sums {
+  double bytes = 0;
+  double messages = 0;
+  double pieces = 0;
+  double disk_seconds = 0;
+};
+
+Sums sum_of(const Costs& costs, const CollectiveFacts& facts) {
+  Sums sums;
+  for (const Share& share : facts.shares) {
+    if (share.bytes == 0) continue;
+    sums.bytes += static_cast<double>(share.bytes);
+    sums.messages += static_cast<double>(share.messages);
+    sums.pieces += static_cast<double>(share.pieces);
+    if (!facts.is_on_disk) continue;
+    // The first and the last block of a contiguous range count little.
+    const bool is_whole = share.touched_bytes <= share.bytes + 2 * kBlock * std::max<Offset>(share.messages, 1);
+    sums.disk_seconds += disk_seconds(costs, facts.is_write, share.touched_bytes, is_whole);
+  }
+  return sums;
+}
+
+std::string milliseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
+  return text;
+}
+
+// Why two phases cannot be; nothing if they can.
+std::string obstacle(const CollectiveFacts& facts) {
+  if (facts.shares.size() < 2) return "there is one rank";
+  if (facts.domains.owners == 0) return "there are no bytes";
+  if (!facts.is_write) return {};
+  if (!facts.are_disjoint) return "views of ranks have bytes in common, or it is not known that they have none";
+  Offset bytes = 0;
+  for (const Share& share : facts.shares) bytes += share.bytes;
+  if (bytes != facts.domains.file.to - facts.domains.file.from) return "there are gaps between the bytes written";
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_text(Method method) {
+  switch (method) {
+    case Method::kAlone: return "alone";
+    case Method::kTwoPhase: return "two-phase";
+    case Method::kAuto: break;
+  }
+  return "auto";
+}
+
+Result<Method> parse_method(const std::string& text) {
+  for (const Method method : {Method::kAuto, Method::kAlone, Method::kTwoPhase}) {
+    if (text == to_text(method)) return method;
+  }
+  return invalid_argument(concat("'", text, "' is no way for collective accesses: auto, alone or two-phase"));
+}
+
+Method wanted_method(const std::optional<std::string>& hint) {
+  const char* const variable = std::getenv("WEIR_COLLECTIVE");
+  const std::string text = hint ? *hint : variable != nullptr ? variable : "";
+  if (text.empty()) return Method::kAuto;
+  const Result<Method> method = parse_method(text);
+  if (method.is_ok()) return *method;
+  WEIR_LOG_WARN("{}: {}; auto is assumed", hint ? "hint weir_collective" : "WEIR_COLLECTIVE",
+                method.status().message());
+  return Method::kAuto;
+}
+
+Range Domains::window_of(int owner, int round) const {
+  if (owner >= owners) return {file.to, file.to};
+  const Offset start = origin + Offset{owner} * width;
+  const Offset end = std::min(start + width, file.to);
+  const Offset from = std::min(start + Offset{round} * window, end);
+  return {std::max(from, file.from), std::max(std::min(from + window, end), file.from)};
+}
+
+Domains divide(const std::vector<Share>& shares, const DomainOptions& options) {
+  Domains domains;
+  domains.file = hull_of(shares);
+  const Offset span = domains.file.to - domains.file.from;
+  Offset owners = static_cast<Offset>(shares.size());
+  if (options.most_owners > 0) owners = std::min<Offset>(owners, options.most_owners);
+  owners = std::clamp<Offset>(span / kLeastWidth, 1, owners);
+  const Offset window = options.window > 0 ? options.window : kWindow;
+  // An alignment that is long makes parts unequal: then blocks will do.
+  const Offset unit = options.alignment <= span / (4 * owners) ? options.alignment : kBlock;
+  domains.origin = aligned_down(domains.file.from, unit);
+  const Offset room = domains.file.to - domains.origin;
+  domains.width = aligned_up(ceil_div(room, owners), unit);
+  domains.owners = static_cast<int>(ceil_div(room, domains.width));
+  domains.window = std::min(window, kMostPerRound / domains.owners);
+  if (domains.window > unit) domains.window = aligned_down(domains.window, unit);
+  domains.window = std::min(domains.window, domains.width);
+  return domains;
+}
+
+CollectiveChoice choose(const CollectiveFacts& facts, Method wanted) {
+  CollectiveChoice choice;
+  const std::string why_not = obstacle(facts);
+  if (!why_not.empty()) {
+    choice.why = why_not;
+    return choice;
+  }
+  const Costs costs;
+  const Sums sums = sum_of(costs, facts);
+  const auto ranks = static_cast<double>(facts.shares.size());
+  const auto targets = static_cast<double>(facts.targets);
+  choice.alone_seconds = sums.bytes * costs.send / ranks + (sums.bytes * costs.serve + sums.messages * costs.message +
+                                                            sums.pieces * costs.piece + sums.disk_seconds) /
+                                                               targets;
+
+  const Domains& domains = facts.domains;
+  const auto span = static_cast<double>(domains.file.to - domains.file.from);
+  const double owners = domains.owners;
+  const double rounds = domains.rounds();
+  double disk = 0;
+  if (facts.is_on_disk) {
+    disk = disk_seconds(costs, facts.is_write, domains.file.to - domains.file.from, true);
+  }
+  choice.two_phase_seconds = costs.meet + rounds * costs.round + sums.bytes * costs.exchange / ranks +
+                             sums.pieces * costs.piece / owners + span * costs.send / owners +
+                             (span * costs.serve + owners * rounds * targets * costs.message + disk) / targets;
+
+  const bool pays = choice.two_phase_seconds < choice.alone_seconds;
+  choice.method = wanted == Method::kTwoPhase || (wanted == Method::kAuto && pays) ? Method::kTwoPhase : Method::kAlone;
+  choice.why =
+      concat("predicted ", milliseconds(choice.two_phase_seconds), " in two phases, ",
+             milliseconds(choice.alone_seconds), " each alone", wanted == Method::kAuto ? "" : "; but so it is wanted");
+  return choice;
+}
+
+}  // namespace weir::mpiio::internal
