@@ -95,7 +95,7 @@ struct AccessReport {
 struct AccessShape {
   Offset messages = 0;
   Offset pieces = 0;         ///< Contiguous ranges of subfiles.
-  Offset touched_bytes = 0;  ///< Of subfiles, in whole blocks: those a disk would have to move.
+  Offset touched_bytes = 0;  ///< That a disk would have to move: more than asked for, if pieces are short.
 };
 
 /// Memory of the program that is not in one piece: byte k of what is read or written is at data + layout.unmap(k).

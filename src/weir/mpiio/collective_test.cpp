@@ -13,7 +13,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr Offset kMiB = Offset{1} << 20;
-constexpr Offset kBlock = Offset{16} << 10;
 
 // Ranks that have every r-th piece of a file, which is dense.
 std::vector<Share> interleaved(int ranks, Offset bytes_each, Offset piece) {
@@ -24,7 +23,7 @@ std::vector<Share> interleaved(int ranks, Offset bytes_each, Offset piece) {
     share.file = {rank * piece, ranks * bytes_each - (ranks - 1 - rank) * piece};
     share.messages = 4;
     share.pieces = bytes_each / piece;
-    share.touched_bytes = std::min(ranks * bytes_each, share.bytes + share.pieces * kBlock);
+    share.touched_bytes = piece >= 4096 ? bytes_each : ranks * bytes_each;
     shares.push_back(share);
   }
   return shares;

@@ -19,8 +19,8 @@ constexpr Offset kSmallAccess = Offset{64} << 10;
 constexpr Offset kMostSparse = 16;
 constexpr Offset kSparseFrom = Offset{4} << 20;
 constexpr std::optional<Offset> kByMessage;
-// What a store on a disk reads and writes at once, to keep its checksums.
-constexpr Offset kBlockBytes = Offset{16} << 10;
+// Shorter pieces a store on a disk reads and writes with what lies between them.
+constexpr Offset kDiskPiece = 4096;
 // Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so many bands.
 constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
 
@@ -453,7 +453,7 @@ Result<AccessShape> Binding::shape(Range range) {
     if (bytes == 0) return Status::ok();
     shape.messages += ceil_div(bytes, static_cast<Offset>(BufferPool::kBytes));
     shape.pieces += pieces;
-    shape.touched_bytes += std::min(hull, bytes + pieces * kBlockBytes);
+    shape.touched_bytes += bytes >= pieces * kDiskPiece ? bytes : std::min(hull, bytes + pieces * kDiskPiece);
     return Status::ok();
   }));
   return shape;

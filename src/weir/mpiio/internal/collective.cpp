@@ -16,17 +16,17 @@ constexpr Offset kLeastWidth = Offset{1} << 20;    // of a part: less is not wor
 constexpr Offset kMostPerRound = Offset{1} << 30;  // MPI counts bytes by int
 constexpr Offset kBlock = Offset{16} << 10;
 
-// What things cost, in seconds: medians of `weir bench mpiio` over servers on one host, see docs/performance.md.  Only ratios matter.
+// What things cost, in seconds of somebody's work; fitted to docs/performance.md, "Collective accesses".  Only ratios matter for the choice.
 struct Costs {
-  double send = 0.35e-9;        // a byte, between a rank and servers
-  double serve = 0.35e-9;       // the same on the server
-  double message = 12e-6;       // handled by a server
-  double piece = 2.5e-9;        // put in place, whoever does it
-  double exchange = 0.55e-9;    // a byte, between ranks, with its copies
-  double meet = 30e-6;          // all that ranks tell each other beforehand
-  double round = 20e-6;         // one more exchange
-  double disk_write = 0.45e-9;  // a byte
-  double disk_read = 0.30e-9;
+  double send = 0.9e-9;      // a byte between a rank and a server, both sides
+  double message = 24e-6;    // the same of a message
+  double piece = 2.5e-9;     // put in place, whoever does it
+  double exchange = 2.0e-9;  // a byte that goes to another rank, with all of its copies
+  double meet = 60e-6;       // all that ranks tell each other beforehand
+  double round = 40e-6;      // one more exchange
+  double disk_write = 0.7e-9;
+  double disk_read = 1.6e-9;
+  double disk_change = 3.2e-9;  // a byte that is read and written, to change some between
 };
 
 Range hull_of(const std::vector<Share>& shares) {
@@ -41,33 +41,34 @@ Range hull_of(const std::vector<Share>& shares) {
 Offset aligned_down(Offset value, Offset unit) { return value / unit * unit; }
 Offset aligned_up(Offset value, Offset unit) { return ceil_div(value, unit) * unit; }
 
-// Blocks that are not written as a whole must be read before.
-double disk_seconds(const Costs& costs, bool is_write, Offset touched, bool is_whole) {
-  const auto bytes = static_cast<double>(touched);
-  if (!is_write) return bytes * costs.disk_read;
-  return bytes * (costs.disk_write + (is_whole ? 0 : costs.disk_read));
+double disk_seconds(const Costs& costs, const CollectiveFacts& facts, Offset bytes, Offset touched) {
+  if (!facts.is_on_disk) return 0;
+  const double write = touched > bytes ? costs.disk_change : costs.disk_write;
+  return static_cast<double>(touched) * (facts.is_write ? write : costs.disk_read);
 }
 
-struct Sums {
-  double bytes = 0;
-  double messages = 0;
-  double pieces = 0;
-  double disk_seconds = 0;
-};
-
-Sums sum_of(const Costs& costs, const CollectiveFacts& facts) {
-  Sums sums;
+double alone_seconds(const Costs& costs, const CollectiveFacts& facts) {
+  double sum = 0;
   for (const Share& share : facts.shares) {
-    if (share.bytes == 0) continue;
-    sums.bytes += static_cast<double>(share.bytes);
-    sums.messages += static_cast<double>(share.messages);
-    sums.pieces += static_cast<double>(share.pieces);
-    if (!facts.is_on_disk) continue;
-    // The first and the last block of a contiguous range count little.
-    const bool is_whole = share.touched_bytes <= share.bytes + 2 * kBlock * std::max<Offset>(share.messages, 1);
-    sums.disk_seconds += disk_seconds(costs, facts.is_write, share.touched_bytes, is_whole);
+    sum += static_cast<double>(share.bytes) * costs.send + static_cast<double>(share.messages) * costs.message +
+           static_cast<double>(share.pieces) * costs.piece +
+           disk_seconds(costs, facts, share.bytes, share.touched_bytes);
   }
-  return sums;
+  return sum;
+}
+
+double two_phase_seconds(const Costs& costs, const CollectiveFacts& facts) {
+  const Domains& domains = facts.domains;
+  const Offset span = domains.file.to - domains.file.from;
+  const double messages = static_cast<double>(facts.targets) * domains.owners * domains.rounds();
+  const auto ranks = static_cast<double>(facts.shares.size());
+  double sum = static_cast<double>(span) * costs.send + messages * costs.message +
+               ranks * (costs.meet + domains.rounds() * costs.round) + disk_seconds(costs, facts, span, span);
+  for (const Share& share : facts.shares) {
+    sum += static_cast<double>(share.bytes) * (1 - 1 / ranks) * costs.exchange +
+           static_cast<double>(share.pieces) * costs.piece;
+  }
+  return sum;
 }
 
 std::string milliseconds(double seconds) {
@@ -152,26 +153,11 @@ CollectiveChoice choose(const CollectiveFacts& facts, Method wanted) {
     choice.why = why_not;
     return choice;
   }
+  // Work is shared by as many as there are of those who are fewer.
+  const auto hands = static_cast<double>(std::min<Offset>(static_cast<Offset>(facts.shares.size()), facts.targets));
   const Costs costs;
-  const Sums sums = sum_of(costs, facts);
-  const auto ranks = static_cast<double>(facts.shares.size());
-  const auto targets = static_cast<double>(facts.targets);
-  choice.alone_seconds = sums.bytes * costs.send / ranks + (sums.bytes * costs.serve + sums.messages * costs.message +
-                                                            sums.pieces * costs.piece + sums.disk_seconds) /
-                                                               targets;
-
-  const Domains& domains = facts.domains;
-  const auto span = static_cast<double>(domains.file.to - domains.file.from);
-  const double owners = domains.owners;
-  const double rounds = domains.rounds();
-  double disk = 0;
-  if (facts.is_on_disk) {
-    disk = disk_seconds(costs, facts.is_write, domains.file.to - domains.file.from, true);
-  }
-  choice.two_phase_seconds = costs.meet + rounds * costs.round + sums.bytes * costs.exchange / ranks +
-                             sums.pieces * costs.piece / owners + span * costs.send / owners +
-                             (span * costs.serve + owners * rounds * targets * costs.message + disk) / targets;
-
+  choice.alone_seconds = alone_seconds(costs, facts) / hands;
+  choice.two_phase_seconds = two_phase_seconds(costs, facts) / hands;
   const bool pays = choice.two_phase_seconds < choice.alone_seconds;
   choice.method = wanted == Method::kTwoPhase || (wanted == Method::kAuto && pays) ? Method::kTwoPhase : Method::kAlone;
   choice.why =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include <weir/layout/mapping.h>
 #include <weir/layout/view_layout.h>
@@ -20,8 +21,8 @@ void grow(std::vector<std::byte>& buffer, Offset bytes) {
   if (static_cast<Offset>(buffer.size()) < bytes) buffer.resize(static_cast<std::size_t>(bytes));
 }
 
-// Parcels one after the other, of so many bytes each.
-void pile(Parcels& parcels, const std::vector<Range>& parts) {
+// Parcels one after the other, of so many bytes each.  \returns bytes of all of them
+Offset pile(Parcels& parcels, const std::vector<Range>& parts) {
   parcels.counts.assign(parts.size(), 0);
   parcels.starts.assign(parts.size(), 0);
   int at = 0;
@@ -30,9 +31,8 @@ void pile(Parcels& parcels, const std::vector<Range>& parts) {
     parcels.counts[i] = static_cast<int>(length(parts[i]));
     at += parcels.counts[i];
   }
+  return at;
 }
-
-Offset sum(const Parcels& parcels) { return Offset{parcels.starts.back()} + parcels.counts.back(); }
 
 // Whether a byte of this rank's view is in that of a higher one; those of lower ranks find out themselves.
 bool may_overlap(const std::vector<Packer>& views, std::size_t rank) {
@@ -138,17 +138,41 @@ void TwoPhase::lay_out(int round) {
     of_others_[at] = part_of(other, window_);
     of_mine_[at] = part_of(rank_, domains_.window_of(other, round));
   }
-  pile(with_owners_, of_mine_);
-  pile(with_ranks_, of_others_);
+  to_owners_bytes_ = pile(with_owners_, of_mine_);
+  from_ranks_bytes_ = pile(with_ranks_, of_others_);
+  // What stays on this rank needs no message.
+  const auto me = static_cast<std::size_t>(rank_);
+  with_owners_.counts[me] = 0;
+  with_ranks_.counts[me] = 0;
 }
 
-Status TwoPhase::exchange(Parcels& from, Parcels& to) {
-  from.data = buffers_->outgoing.data();
-  to.data = buffers_->incoming.data();
-  Status status = meeting_.exchange(call_, from, to);
-  if (!status.is_ok())
-    new std::shared_ptr<Buffers>(std::move(buffers_));  // NOLINT: lost on purpose, MPI may still use them
+Status TwoPhase::exchange(const Parcels& out, const Parcels& in) {
+  Status status = meeting_.exchange(call_, out, in);
+  if (!status.is_ok()) new std::shared_ptr<Buffers>(std::move(buffers_));  // NOLINT: lost on purpose
   return status;
+}
+
+// Byte 0 is the first of this rank's share.
+Range TwoPhase::in_memory(Range of_view) const {
+  const Offset start = shares_[static_cast<std::size_t>(rank_)].from;
+  return {of_view.from - start, of_view.to - start};
+}
+
+// What goes to the owners of this round: from where it is if it is in one piece there.
+void TwoPhase::pack_for_owners(ProgramMemory& memory) {
+  const bool fits = shares_[static_cast<std::size_t>(rank_)].bytes <= std::numeric_limits<int>::max();
+  if (!memory.pieces && fits) {
+    with_owners_.data = memory.data;
+    for (std::size_t i = 0; i < of_mine_.size(); ++i) {
+      with_owners_.starts[i] = static_cast<int>(in_memory(of_mine_[i]).from);
+    }
+    return;
+  }
+  grow(buffers_->outgoing, to_owners_bytes_);
+  with_owners_.data = buffers_->outgoing.data();
+  for (std::size_t i = 0; i < of_mine_.size(); ++i) {
+    memory.get(in_memory(of_mine_[i]), with_owners_.data + with_owners_.starts[i]);
+  }
 }
 
 Outcome TwoPhase::write(ProgramMemory& memory) {
@@ -158,15 +182,12 @@ Outcome TwoPhase::write(ProgramMemory& memory) {
     const Status ended = pending.wait();
     if (status.is_ok()) status = ended;
   };
-  const Offset start = shares_[static_cast<std::size_t>(rank_)].from;
+  const auto me = static_cast<std::size_t>(rank_);
   for (int round = 0; round < domains_.rounds(); ++round) {
     lay_out(round);
-    grow(buffers_->outgoing, sum(with_owners_));
-    grow(buffers_->incoming, sum(with_ranks_));
-    for (std::size_t i = 0; i < of_mine_.size(); ++i) {
-      memory.get({of_mine_[i].from - start, of_mine_[i].to - start},
-                 buffers_->outgoing.data() + with_owners_.starts[i]);
-    }
+    pack_for_owners(memory);
+    grow(buffers_->incoming, from_ranks_bytes_);
+    with_ranks_.data = buffers_->incoming.data();
     WEIR_PASS(exchange(with_owners_, with_ranks_));
     if (length(window_) == 0) continue;
     std::vector<std::byte>& window = buffers_->windows[round % 2];
@@ -174,47 +195,53 @@ Outcome TwoPhase::write(ProgramMemory& memory) {
     grow(window, length(window_));
     for (std::size_t i = 0; i < of_others_.size(); ++i) {
       if (length(of_others_[i]) == 0) continue;
-      peers_.views[i].unpack(buffers_->incoming.data() + with_ranks_.starts[i], of_others_[i],
-                             {window.data(), window_.from});
+      const Parcels& from = i == me ? with_owners_ : with_ranks_;
+      peers_.views[i].unpack(from.data + from.starts[i], of_others_[i], {window.data(), window_.from});
     }
     if (!status.is_ok()) continue;
-    under_way[round % 2] = file_.start_write(
-        window_.from, std::span<const std::byte>(window.data(), static_cast<std::size_t>(length(window_))));
+    const auto bytes = static_cast<std::size_t>(length(window_));
+    under_way[round % 2] = file_.start_write(window_.from, std::span<const std::byte>(window.data(), bytes));
   }
   for (client::Pending& pending : under_way) finish(pending);
   return status;
 }
 
+void TwoPhase::start_reading(int round, client::Pending& pending) {
+  const Range range = domains_.window_of(rank_, round);
+  pending = {};
+  if (length(range) == 0) return;
+  std::vector<std::byte>& window = buffers_->windows[round % 2];
+  grow(window, length(range));
+  const auto bytes = static_cast<std::size_t>(length(range));
+  pending = file_.start_read(range.from, std::span<std::byte>(window.data(), bytes));
+}
+
 Outcome TwoPhase::read(ProgramMemory& memory) {
   Status status;
   client::Pending under_way[2];
-  const auto start_reading = [&](int round) {
-    const Range range = domains_.window_of(rank_, round);
-    if (length(range) == 0) return;
-    std::vector<std::byte>& window = buffers_->windows[round % 2];
-    grow(window, length(range));
-    under_way[round % 2] =
-        file_.start_read(range.from, std::span<std::byte>(window.data(), static_cast<std::size_t>(length(range))));
-  };
-  const Offset start = shares_[static_cast<std::size_t>(rank_)].from;
-  start_reading(0);
+  const auto me = static_cast<std::size_t>(rank_);
+  start_reading(0, under_way[0]);
   for (int round = 0; round < domains_.rounds(); ++round) {
     lay_out(round);
-    grow(buffers_->outgoing, sum(with_ranks_));
-    grow(buffers_->incoming, sum(with_owners_));
+    grow(buffers_->outgoing, from_ranks_bytes_);
+    grow(buffers_->incoming, to_owners_bytes_);
+    with_ranks_.data = buffers_->outgoing.data();
+    with_owners_.data = buffers_->incoming.data();
     const Status ended = under_way[round % 2].wait();
-    under_way[round % 2] = {};
     if (status.is_ok()) status = ended;
-    if (round + 1 < domains_.rounds()) start_reading(round + 1);
+    if (round + 1 < domains_.rounds()) start_reading(round + 1, under_way[(round + 1) % 2]);
+    const transfer::Source window{buffers_->windows[round % 2].data(), window_.from};
     for (std::size_t i = 0; i < of_others_.size(); ++i) {
       if (length(of_others_[i]) == 0) continue;
-      peers_.views[i].pack({buffers_->windows[round % 2].data(), window_.from}, of_others_[i],
-                           buffers_->outgoing.data() + with_ranks_.starts[i]);
+      std::byte* const place = i == me && !memory.pieces ? memory.data + in_memory(of_others_[i]).from
+                               : i == me                 ? with_owners_.data + with_owners_.starts[i]
+                                                         : with_ranks_.data + with_ranks_.starts[i];
+      peers_.views[i].pack(window, of_others_[i], place);
     }
     WEIR_PASS(exchange(with_ranks_, with_owners_));
     for (std::size_t i = 0; i < of_mine_.size(); ++i) {
-      memory.put(buffers_->incoming.data() + with_owners_.starts[i],
-                 {of_mine_[i].from - start, of_mine_[i].to - start});
+      if (i == me && !memory.pieces) continue;
+      memory.put(with_owners_.data + with_owners_.starts[i], in_memory(of_mine_[i]));
     }
   }
   return status;

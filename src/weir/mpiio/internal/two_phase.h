@@ -78,8 +78,11 @@ class TwoPhase {
 
  private:
   [[nodiscard]] Range part_of(int rank, Range window) const;
+  [[nodiscard]] Range in_memory(Range of_view) const;
   void lay_out(int round);
-  Status exchange(Parcels& from, Parcels& to);
+  void pack_for_owners(ProgramMemory& memory);
+  void start_reading(int round, client::Pending& pending);
+  Status exchange(const Parcels& out, const Parcels& in);
 
   Meeting& meeting_;
   std::string call_;
@@ -95,6 +98,8 @@ class TwoPhase {
   std::vector<Range> of_mine_;    // by owner: what I have of its window, in bytes of my view
   Parcels with_owners_;           // on this rank's side
   Parcels with_ranks_;            // on the side of an owner
+  Offset to_owners_bytes_ = 0;    // what stays here included
+  Offset from_ranks_bytes_ = 0;
 };
 
 }  // namespace weir::mpiio::internal
