@@ -88,34 +88,45 @@ nothing_is_left() {
 
 # ---- a server
 
+# server_killed LAUNCHER...: in the way $way; $case tells.
+server_killed() {
+  echo "$case"
+  start "$@"
+  kill -9 "$(echo "$server_processes" | sed -n "$((victim + 1))p")"
+  ended
+  [ "$code" -eq 3 ] || fail "exit code $code instead of 3, which the ranks had"
+  rank=0
+  while [ "$rank" -lt "$ranks" ]; do
+    [ -f "$work/error.$rank" ] || fail "rank $rank got no error"
+    text=$(cat "$work/error.$rank")
+    echo "  $text"
+    case $text in
+      MPI_ERR_IO:*"server $victim"*) ;;
+      *) fail "rank $rank: no MPI_ERR_IO that names server $victim: $text" ;;
+    esac
+    case $text in
+      */out*) ;;
+      *) fail "rank $rank: the file is not named: $text" ;;
+    esac
+    rank=$((rank + 1))
+  done
+}
+
 for way in independent pieces nonblocking collective atomic shared; do
   for WEIR_DIRECT in on off; do
     export WEIR_DIRECT
     victim=1
     [ "$way" = pieces ] && victim=0 # it has the names of files too
     case="server $victim killed, $way, direct $WEIR_DIRECT"
-    echo "$case"
-    start "$@"
-    kill -9 "$(echo "$server_processes" | sed -n "$((victim + 1))p")"
-    ended
-    [ "$code" -eq 3 ] || fail "exit code $code instead of 3, which the ranks had"
-    rank=0
-    while [ "$rank" -lt "$ranks" ]; do
-      [ -f "$work/error.$rank" ] || fail "rank $rank got no error"
-      text=$(cat "$work/error.$rank")
-      echo "  $text"
-      case $text in
-        MPI_ERR_IO:*"server $victim"*) ;;
-        *) fail "rank $rank: no MPI_ERR_IO that names server $victim: $text" ;;
-      esac
-      case $text in
-        */out*) ;;
-        *) fail "rank $rank: the file is not named: $text" ;;
-      esac
-      rank=$((rank + 1))
-    done
+    server_killed "$@"
   done
 done
+way=collective
+victim=1
+export WEIR_COLLECTIVE=two-phase
+case="server $victim killed, $way, in two phases"
+server_killed "$@"
+unset WEIR_COLLECTIVE
 unset WEIR_DIRECT
 
 # ---- a rank: the launcher ends the others, and its exit code is that of the job

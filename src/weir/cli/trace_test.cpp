@@ -39,6 +39,7 @@ std::string columns_of(int rank, int ranks, const std::string& layout = "stripe(
   return concat(
       head(rank, ranks), "open\tfile=0\tpath=/out\tlayout=", layout, "\twhy=", rank == 0 ? "no hint" : "",
       "\trank=", rank, "\tranks=", ranks, "\tat=1000\ttook=10\thint.cb_nodes=2\n",
+      rank == 0 ? "choice\tfile=0\twhat=collective writes\tchosen=two-phase\twhy=predicted <less>\n" : "",
       "view\tfile=0\tview=0\telement=0 1 {(0,0,-,1)}\tetype=1\tsize=1\tperiod=1\tdisp=0\tdegree=0.9\n",
       "view\tfile=0\tview=1\telement=0 262144 {(", 1024 * rank, ",", 1024 * rank + 1023,
       ",4096,64)}\tetype=1\tsize=65536\tperiod=262144\tdisp=0\tdegree=0.2\n",
@@ -143,6 +144,8 @@ TEST(IoSummaryTest, AddsUpRanks) {
   const FileSummary& file = summary.files[0];
   EXPECT_EQ(file.openings, 1);
   EXPECT_EQ(file.why, "no hint");
+  ASSERT_THAT(file.choices, SizeIs(1));
+  EXPECT_EQ(file.choices.front().chosen, "two-phase");
   EXPECT_THAT(file.bytes, ElementsAre(4000, 4 * 65536));
   EXPECT_THAT(file.accesses, ElementsAre(4, 4));
   EXPECT_EQ(file.sizes[1][16], 4);
@@ -236,10 +239,11 @@ JobFacts facts() { return {"mpirun -n 4 ./x <out> & \"y\"", "openmpi", 3, "memor
 
 TEST(ReportPageTest, TellsAllThatMatters) {
   const std::string page = report_page(summarize(columns(4)), facts());
-  for (const char* const text : {"<!DOCTYPE html>", "mpirun -n 4 ./x &lt;out&gt; &amp; &quot;y&quot;", "openmpi",
-                                 "/out", "stripe(unit=64K, over=4)", "no hint", "hint cb_nodes", "{(0,1023,4096,64)}",
-                                 "byte 0 + 1024 x rank", "weir run --layout view", "weir_layout=view",
-                                 "MPI_File_write_all", "meeting other ranks", "1.5 s", "256 KiB"}) {
+  for (const char* const text :
+       {"<!DOCTYPE html>", "mpirun -n 4 ./x &lt;out&gt; &amp; &quot;y&quot;", "openmpi", "/out",
+        "stripe(unit=64K, over=4)", "no hint", "collective writes", "two-phase", "predicted &lt;less&gt;",
+        "hint cb_nodes", "{(0,1023,4096,64)}", "byte 0 + 1024 x rank", "weir run --layout view", "weir_layout=view",
+        "MPI_File_write_all", "meeting other ranks", "1.5 s", "256 KiB"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
   EXPECT_THAT(page, Not(HasSubstr("<script")));

@@ -11,6 +11,7 @@ namespace weir::cli::internal {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
+constexpr std::size_t kMostChoices = 16;
 
 double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * kNanosecond; }
 
@@ -162,6 +163,10 @@ FileSummary summarize_file(const std::string& path, const Parts& parts) {
       if (sum.why.empty() || part.file->rank == 0) sum.why = part.file->why;
     }
     for (const auto& [key, value] : part.file->hints) sum.hints[key] = value;
+    for (const TraceChoice& choice : part.file->choices) {
+      const bool is_known = std::find(sum.choices.begin(), sum.choices.end(), choice) != sum.choices.end();
+      if (!is_known && sum.choices.size() < kMostChoices) sum.choices.push_back(choice);
+    }
     for (const TraceAccess& access : part.file->accesses) add_access(access, sum);
   }
   sum.ranks = static_cast<int>(ranks.size());

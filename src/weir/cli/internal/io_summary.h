@@ -42,6 +42,7 @@ struct FileSummary {
   std::string layout;
   std::string why;
   std::map<std::string, std::string> hints;
+  std::vector<TraceChoice> choices;  ///< Each once.
   int ranks = 0;
   std::int64_t openings = 0;   ///< Collective ones.
   double opening_seconds = 0;  ///< Summed over ranks, as all times.

@@ -48,6 +48,11 @@ void write_file(const FileSummary& file, JsonWriter& json) {
   json.key("hints").begin_object();
   for (const auto& [key, value] : file.hints) json.field(key, value);
   json.end_object();
+  json.key("choices").begin_array();
+  for (const TraceChoice& choice : file.choices) {
+    json.begin_object().field("what", choice.what).field("chosen", choice.chosen).field("why", choice.why).end_object();
+  }
+  json.end_array();
   write_ways(file, json);
   json.key("phases").begin_object();
   for (std::size_t i = 0; i < file.phases.size(); ++i) json.field(kPhaseNames[i], file.phases[i]);

@@ -148,6 +148,9 @@ std::string choice_part(const FileSummary& file) {
                  "bytes, and with "
                  "WEIR_DIRECT=off");
   }
+  for (const TraceChoice& choice : file.choices) {
+    row(escape_xml(choice.what), escape_xml(choice.chosen), escape_xml(choice.why));
+  }
   row("messages", concat(file.messages),
       concat("with ", human_bytes(static_cast<double>(file.index_bytes)), " to say which bytes are meant"));
   if (file.gathered_bytes > 0) {

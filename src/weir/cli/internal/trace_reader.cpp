@@ -150,6 +150,13 @@ bool read_layout(Line& line, Trace& trace) {
   return true;
 }
 
+bool read_choice(Line& line, Trace& trace) {
+  TraceFile* const file = find_file(trace, line.number("file"));
+  if (!line.is_good() || file == nullptr) return false;
+  file->choices.push_back({line.text("what"), line.text("chosen"), line.text("why")});
+  return true;
+}
+
 bool read_access(Line& line, Trace& trace) {
   TraceAccess access;
   access.view = line.number("view");
@@ -177,6 +184,7 @@ bool read_line(Line& line, Trace& trace) {
   if (line.word() == "open") return read_open(line, trace);
   if (line.word() == "view") return read_view(line, trace);
   if (line.word() == "layout") return read_layout(line, trace);
+  if (line.word() == "choice") return read_choice(line, trace);
   if (line.word() == "access") return read_access(line, trace);
   if (line.word() == "close") return true;
   if (line.word() == "limit") return trace.is_summed = true;

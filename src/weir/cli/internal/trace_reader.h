@@ -47,6 +47,14 @@ struct TraceView {
   double degree = 0;  ///< Against the layout at that time; 0 if it is not known.
 };
 
+/// What was chosen by itself, besides the layout.
+struct TraceChoice {
+  std::string what;
+  std::string chosen;
+  std::string why;
+  friend bool operator==(const TraceChoice&, const TraceChoice&) = default;
+};
+
 /// A file, from its opening to its closing by one rank.
 struct TraceFile {
   std::int64_t number = 0;
@@ -58,6 +66,7 @@ struct TraceFile {
   std::int64_t at = 0;
   std::int64_t took = 0;
   std::map<std::string, std::string> hints;
+  std::vector<TraceChoice> choices;
   std::vector<TraceView> views;
   std::vector<TraceAccess> accesses;
 };

@@ -162,7 +162,7 @@ CollectiveChoice choose(const CollectiveFacts& facts, Method wanted) {
   choice.method = wanted == Method::kTwoPhase || (wanted == Method::kAuto && pays) ? Method::kTwoPhase : Method::kAlone;
   choice.why =
       concat("predicted ", milliseconds(choice.two_phase_seconds), " in two phases, ",
-             milliseconds(choice.alone_seconds), " each alone", wanted == Method::kAuto ? "" : "; but so it is wanted");
+             milliseconds(choice.alone_seconds), " each alone", wanted == Method::kAuto ? "" : "; asked for");
   return choice;
 }
 

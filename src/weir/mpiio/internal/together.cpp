@@ -155,7 +155,7 @@ Outcome File::access_together(const Access& access, Transfer& transfer, const Ou
   const Clock::time_point start = Clock::now();
   Outcome outcome;
   if (choice.method == Method::kTwoPhase) {
-    outcome = transfer.run_together([&](ProgramMemory& memory) {
+    outcome = transfer.run_together(*company_->whole, [&](ProgramMemory& memory) {
       TwoPhase both(*meeting_, call, *company_->peers, facts.shares, facts.domains, *company_->whole,
                     company_->buffers);
       const Outcome moved = access.is_write ? both.write(memory) : both.read(memory);
@@ -166,6 +166,11 @@ Outcome File::access_together(const Access& access, Transfer& transfer, const Ou
   }
   const std::string why = concat(to_text(choice.method), ": ", choice.why);
   if (meeting_->rank() == 0) {
+    if (trace::is_on && company_->told[access.is_write ? 1 : 0] != choice.method) {
+      company_->told[access.is_write ? 1 : 0] = choice.method;
+      trace::chosen(this, access.is_write ? "collective writes" : "collective reads",
+                    std::string(to_text(choice.method)), choice.why);
+    }
     const double taken = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     WEIR_LOG_INFO("{}: {}; took {} ms (hint weir_collective, or WEIR_COLLECTIVE, decides otherwise)", call, why, taken);
   }

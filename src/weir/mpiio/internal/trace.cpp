@@ -131,6 +131,12 @@ class Tracer {
     write(Line("layout").add("file", files_[file]).add("layout", layout).add("why", why).finish());
   }
 
+  void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    Line line("choice");
+    write(line.add("file", files_[file]).add("what", what).add("chosen", choice).add("why", why).finish());
+  }
+
   void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
     const std::lock_guard lock(mutex_);
     const std::int64_t number = next_view_++;
@@ -157,6 +163,7 @@ class Tracer {
     if (view != views_.end()) {
       record.view = view->second.number;
       record.cost = take_cost(view->second, access.view->bound.report());
+      add(record.cost, access.for_all);
     }
     if (written_ >= most_records_) {
       add_to_sum(record);
@@ -223,6 +230,14 @@ class Tracer {
     cost.gathered_bytes = all.gathered_bytes - view.seen.gathered_bytes;
     view.seen = all;
     return cost;
+  }
+
+  static void add(client::AccessReport& sum, const client::AccessReport& more) {
+    sum.messages += more.messages;
+    sum.index_bytes += more.index_bytes;
+    sum.moved_bytes += more.moved_bytes;
+    sum.direct_bytes += more.direct_bytes;
+    sum.gathered_bytes += more.gathered_bytes;
   }
 
   void add_to_sum(const Record& record) {
@@ -334,6 +349,9 @@ void opened(const void* file, const Opening& opening) {
 }
 void stored(const void* file, const std::string& layout, const std::string& why) {
   if (is_on) Tracer::get().stored(file, layout, why);
+}
+void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why) {
+  if (is_on) Tracer::get().chosen(file, what, choice, why);
 }
 void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
   if (is_on) Tracer::get().viewed(file, view, layout);

@@ -36,7 +36,8 @@ struct Access {
   std::int64_t end = 0;
   std::int64_t phases[kPhases] = {};
   Offset bytes = 0;
-  Offset first = 0;  ///< Of the file.
+  client::AccessReport for_all;  ///< What this rank moved for all ranks, not through its own view.
+  Offset first = 0;              ///< Of the file.
   Offset last = 0;
 };
 
@@ -71,6 +72,8 @@ struct Opening {
 void opened(const void* file, const Opening& opening);
 /// The layout was changed.
 void stored(const void* file, const std::string& layout, const std::string& why);
+/// What else was chosen, for which reason: "collective writes", "two-phase", ...
+void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why);
 /// From now on.
 void viewed(const void* file, const FileView& view, const layout::Partition& layout);
 void done(const Access& access);

@@ -48,6 +48,16 @@ Outcome unpack(const std::vector<std::byte>& packed, const Buffer& buffer) {
   });
 }
 
+client::AccessReport difference(const client::AccessReport& after, const client::AccessReport& before) {
+  client::AccessReport cost;
+  cost.messages = after.messages - before.messages;
+  cost.index_bytes = after.index_bytes - before.index_bytes;
+  cost.moved_bytes = after.moved_bytes - before.moved_bytes;
+  cost.direct_bytes = after.direct_bytes - before.direct_bytes;
+  cost.gathered_bytes = after.gathered_bytes - before.gathered_bytes;
+  return cost;
+}
+
 }  // namespace
 
 Outcome Transfer::create(File& file, std::shared_ptr<const FileView> view, const Access& access, const Buffer& buffer,
@@ -211,7 +221,7 @@ Outcome Transfer::run_alone(const Outcome& ready) {
   return conclude(ready.is_ok() && bytes_ > 0 ? move(from_) : ready);
 }
 
-Outcome Transfer::run_together(const std::function<Outcome(ProgramMemory&)>& move) {
+Outcome Transfer::run_together(const client::View& whole, const std::function<Outcome(ProgramMemory&)>& move) {
   const auto moved = [&] {
     const trace::Stopwatch watch(traced_.phases[trace::kMove]);
     ProgramMemory memory;
@@ -224,7 +234,10 @@ Outcome Transfer::run_together(const std::function<Outcome(ProgramMemory&)>& mov
     }
     return move(memory);
   };
-  return conclude(moved());
+  const client::AccessReport before = trace::is_on ? whole.report() : client::AccessReport{};
+  const Outcome outcome = moved();
+  if (trace::is_on) traced_.for_all = difference(whole.report(), before);
+  return conclude(outcome);
 }
 
 bool Transfer::may_be_shared(Offset from) const {

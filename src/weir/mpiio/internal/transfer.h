@@ -34,9 +34,10 @@ class Transfer {
   Outcome run(Offset from);
   /// The same in two steps: what comes before bytes move, after which bytes() are as many as there will be ...
   Outcome get_ready(Offset from);
-  /// ... and the rest, unless getting ready failed; or, with other ranks, by `move`.
+  /// ... and the rest, unless getting ready failed; or, with other ranks, by `move` through a view of the
+  /// whole file.
   Outcome run_alone(const Outcome& ready);
-  Outcome run_together(const std::function<Outcome(ProgramMemory&)>& move);
+  Outcome run_together(const client::View& whole, const std::function<Outcome(ProgramMemory&)>& move);
   /// True if it goes by message, so that it may pay if others take part.
   [[nodiscard]] bool may_be_shared(Offset from) const;
   /// What get_ready() has found.

@@ -62,6 +62,7 @@ struct Company {
   bool has_met = false;
   std::unique_ptr<Peers> peers;       ///< Null: two phases cannot be.
   std::optional<client::View> whole;  ///< Byte x of the file at offset x.
+  Method told[2] = {};                ///< In the trace: reads, writes.
   std::optional<bool> is_on_disk;     ///< Only rank 0 knows.
   std::shared_ptr<Buffers> buffers;
 };
