@@ -25,6 +25,8 @@ using internal::ClusterOptions;
 using layout::Element;
 using layout::Partition;
 using layout::oracle::Random;
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::IsOkAndHolds;
@@ -482,6 +484,67 @@ TEST_P(ConformanceTest, FilesWithoutBytes) {
   ASSERT_THAT(again->linear()->write(0, some), IsOk());
   EXPECT_THAT(fs.set_layout("/empty", layout_of("stripe(unit=5, over=3)")),
               StatusIs(ErrorCode::kInvalidArgument, HasSubstr("relayout")));
+}
+
+TEST_P(ConformanceTest, SubfilesGoToTheTargetsTold) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto made = fs.create("/file", layout_of("stripe(unit=4, over=3)"), {.targets = {2, 2, 0}});
+  ASSERT_THAT(made, IsOk());
+  EXPECT_THAT(made->targets(), ElementsAre(2, 2, 0));
+  ASSERT_THAT(fs.set_layout("/file", layout_of("stripe(unit=6, over=4)"), {1, 0, 1, 1}), IsOk());
+  const auto file = fs.open("/file");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_THAT(file->targets(), ElementsAre(1, 0, 1, 1));
+  const Bytes bytes = numbered(24, 1);
+  ASSERT_THAT(file->linear()->write(0, bytes), IsOk());
+  const auto stat = fs.stat("/file");
+  ASSERT_THAT(stat, IsOk());
+  const std::vector<std::uint32_t> told{1, 0, 1, 1};
+  ASSERT_EQ(stat->subfiles.size(), told.size());
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(stat->subfiles[i].target, told[i]);
+    EXPECT_EQ(stat->subfiles[i].address, cluster.addresses()[told[i]].text);
+    EXPECT_EQ(stat->subfiles[i].length, 6);
+  }
+  // They are where they are said to be: the target that was not told has none.
+  const auto usage = fs.usage();
+  ASSERT_THAT(usage, IsOk());
+  EXPECT_EQ((*usage)[0].subfiles, 1);
+  EXPECT_EQ((*usage)[1].subfiles, 3);
+  EXPECT_EQ((*usage)[2].subfiles, 0);
+}
+
+TEST_P(ConformanceTest, TargetsThatAreNoneAreRefusedAndNothingChanges) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const Partition before = layout_of("stripe(unit=4, over=2)");
+  ASSERT_THAT(fs.create("/file", before, {.targets = {2, 1}}), IsOk());
+  const auto changed_ns = fs.stat("/file")->changed_ns;
+  EXPECT_THAT(
+      fs.set_layout("/file", layout_of("stripe(unit=5, over=3)"), {0, 3, 1}),
+      StatusIs(ErrorCode::kInvalidArgument,
+               HasSubstr("set layout of \"/file\": there is no target 3: those of this file system are 0 to 2")));
+  EXPECT_THAT(fs.set_layout("/file", layout_of("stripe(unit=5, over=3)"), {0, 1}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("set layout of \"/file\": 2 targets for 3 subfiles")));
+  const auto file = fs.open("/file");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(layout::print(file->layout()), layout::print(before));
+  EXPECT_THAT(file->targets(), ElementsAre(2, 1));
+  EXPECT_EQ(fs.stat("/file")->changed_ns, changed_ns);
+  EXPECT_THAT(fs.create("/other", before, {.targets = {0, 7}}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("create \"/other\": there is no target 7")));
+  EXPECT_THAT(fs.open("/other"), StatusIs(ErrorCode::kNotFound));
+}
+
+TEST_P(ConformanceTest, TellsOnWhichHostTargetsAre) {
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  EXPECT_THAT(fs.target_hosts(), Each(FileSystem::this_host()));
+  EXPECT_EQ(fs.target_hosts().size(), 3U);
+  cluster.stop(1);
+  const FileSystem later = cluster.connect();
+  EXPECT_THAT(later.target_hosts(), ElementsAre(FileSystem::this_host(), "", FileSystem::this_host()));
 }
 
 TEST_P(ConformanceTest, SparseFilesOfTwoToTheFifty) {

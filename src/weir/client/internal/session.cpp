@@ -171,7 +171,7 @@ Result<net::Connection*> Session::connected(std::uint32_t server) {
   link.connection.reset();
   link.lifeline.reset();
   WEIR_TRY(link.connection, caller_->connect(link.address, key_, net::Clock::now() + options_.timeout));
-  link.store.reset();
+  link.self.reset();
   link.generation.fetch_add(1, std::memory_order_acq_rel);
   return link.connection.get();
 }
@@ -190,29 +190,38 @@ bool Session::is_connected(std::uint32_t server) {
   return links_[server]->connection && links_[server]->connection->is_open();
 }
 
-std::vector<std::uint64_t> Session::stores() {
-  std::vector<std::optional<std::uint64_t>> known;
+std::vector<ServerSelf> Session::servers() {
+  std::vector<std::optional<ServerSelf>> known;
   locked([&] {
     caller_->progress();  // tells which servers are gone
     for (const auto& link : links_) {
-      const bool is_in_vain = link->store == std::uint64_t{0};
+      const bool is_in_vain = link->self && link->self->store == 0;
       const bool is_open = link->connection && link->connection->is_open();
-      known.push_back(is_in_vain || is_open ? link->store : std::nullopt);
+      known.push_back(is_in_vain || is_open ? link->self : std::nullopt);
     }
   });
-  std::vector<std::uint64_t> stores;
+  std::vector<ServerSelf> servers;
   for (std::uint32_t i = 0; i < known.size(); ++i) {
-    stores.push_back(known[i] ? *known[i] : ask_store(i));
+    servers.push_back(known[i] ? *std::move(known[i]) : ask_self(i));
   }
+  return servers;
+}
+
+std::vector<std::uint64_t> Session::stores() {
+  std::vector<std::uint64_t> stores;
+  for (const ServerSelf& server : servers()) stores.push_back(server.store);
   return stores;
 }
 
-std::uint64_t Session::ask_store(std::uint32_t server) {
+ServerSelf Session::ask_self(std::uint32_t server) {
   const Result<wire::MembersT> members = call<wire::MembersT>(server, wire::MembershipT{});
-  const std::uint64_t store =
-      members.is_ok() && server < members->servers.size() ? members->servers[server]->store_id : 0;
-  locked([&] { links_[server]->store = store; });
-  return store;
+  ServerSelf self;
+  if (members.is_ok() && server < members->servers.size()) {
+    self.store = members->servers[server]->store_id;
+    self.host = members->servers[server]->host;
+  }
+  locked([&] { links_[server]->self = self; });
+  return self;
 }
 
 Result<std::uint64_t> Session::reach(std::uint32_t server) {

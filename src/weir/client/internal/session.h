@@ -69,6 +69,12 @@ struct Outgoing {
   std::optional<Result<net::Reply>> result;
 };
 
+/// What only the server itself can tell.
+struct ServerSelf {
+  std::uint64_t store = 0;  ///< 0: it did not answer.
+  std::string host;         ///< As net::Identity has it.
+};
+
 /// True if doing it twice is the same as doing it once.
 enum class Repeat { kNever, kSafe };
 
@@ -127,7 +133,9 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::uint64_t generation(std::uint32_t server) const;
   /// Whether there is a connection that is not known to be broken.
   [[nodiscard]] bool is_connected(std::uint32_t server);
-  /// The store of each server; 0 of those that did not answer.  Asks those that it does not know, and has not tried in vain, yet.
+  /// What each server says of itself; nothing of those that did not answer.  Asks those that it does not know, and has not tried in vain, yet.
+  std::vector<ServerSelf> servers();
+  /// Of it, the stores; 0: not known.
   std::vector<std::uint64_t> stores();
   /// Connects if there is no connection.  \returns its generation
   Result<std::uint64_t> reach(std::uint32_t server);
@@ -143,14 +151,13 @@ class Session : public std::enable_shared_from_this<Session> {
     std::unique_ptr<net::Connection> connection;
     std::atomic<std::uint64_t> generation{0};
     std::shared_ptr<server::Lifeline> lifeline;  // null: memory of the server is not used
-    // Of the connection there is now; nothing: not asked yet, 0: asked in vain.
-    std::optional<std::uint64_t> store;
+    std::optional<ServerSelf> self;              // of the connection there is now; nothing: not asked yet
   };
 
   Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Caller> caller);
   void set_servers(const std::vector<net::Address>& servers);
   Result<net::Connection*> connected(std::uint32_t server);  // locked
-  std::uint64_t ask_store(std::uint32_t server);
+  ServerSelf ask_self(std::uint32_t server);
   void run_once(std::span<Outgoing*> calls);
   [[nodiscard]] Status unexpected(std::uint32_t server, const wire::ReplyHeadT& head) const;
 
