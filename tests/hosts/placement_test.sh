@@ -101,7 +101,7 @@ targets_of() { grep -oE '"target":[0-9]+' "$folder/$1" | cut -d: -f2 | tr '\n' '
 
 expect_targets() {
   [ "$(targets_of "$1")" = "$2 " ] || fail "subfiles of /$1 are on targets $(targets_of "$1"), not $2"
-  [ "$(grep -oE "\"length\":$blocks_bytes[^0-9]" "$folder/$1" | wc -l)" -eq 4 ] || fail "/$1 is not stored as viewed"
+  [ "$(grep -oE "\"length\":${blocks_bytes}[^0-9]" "$folder/$1" | wc -l)" -eq 4 ] || fail "/$1 is not stored as viewed"
   echo "/$1 on targets $2: ok"
 }
 
