@@ -331,13 +331,21 @@ Pending View::start_write(Offset from, std::span<const std::byte> memory) const 
       bound_->start({true, from, static_cast<Offset>(memory.size()), const_cast<std::byte*>(memory.data())}));
 }
 
+Pending View::start_read(Offset from, Offset bytes, const Memory& memory) const {
+  return Pending(bound_->start_read(from, bytes, memory));
+}
+
+Pending View::start_write(Offset from, Offset bytes, const ConstMemory& memory) const {
+  return Pending(bound_->start_write(from, bytes, memory));
+}
+
 AccessReport View::report() const { return bound_->report(); }
 std::string View::explain() const { return bound_->explain(); }
 
 // ---------------------------------------------------------------- operations under way
 
 Pending::Pending() = default;
-Pending::Pending(std::shared_ptr<internal::Operation> operation) : operation_(std::move(operation)) {}
+Pending::Pending(std::shared_ptr<internal::UnderWay> operation) : operation_(std::move(operation)) {}
 Pending::Pending(Pending&&) noexcept = default;
 Pending& Pending::operator=(Pending&& other) noexcept = default;
 Pending::~Pending() = default;

@@ -29,7 +29,7 @@ namespace internal {
 class Session;
 class OpenFile;
 class BoundView;
-class Operation;
+class UnderWay;
 }  // namespace internal
 
 struct ConnectOptions {
@@ -106,7 +106,7 @@ struct ConstMemory {
 class Pending {
  public:
   Pending();
-  explicit Pending(std::shared_ptr<internal::Operation> operation);
+  explicit Pending(std::shared_ptr<internal::UnderWay> operation);
   Pending(Pending&&) noexcept;
   Pending& operator=(Pending&&) noexcept;
   ~Pending();
@@ -115,7 +115,7 @@ class Pending {
   Status wait();
 
  private:
-  std::shared_ptr<internal::Operation> operation_;
+  std::shared_ptr<internal::UnderWay> operation_;
 };
 
 struct WritePart {
@@ -146,6 +146,9 @@ class View {
 
   [[nodiscard]] Pending start_read(Offset from, std::span<std::byte> memory) const;
   [[nodiscard]] Pending start_write(Offset from, std::span<const std::byte> memory) const;
+  /// The same with memory in pieces, through a few buffers of 4 MiB: what does not fit there follows as test() and wait() are called.
+  [[nodiscard]] Pending start_read(Offset from, Offset bytes, const Memory& memory) const;
+  [[nodiscard]] Pending start_write(Offset from, Offset bytes, const ConstMemory& memory) const;
 
   /// Of all accesses since the view was made.
   [[nodiscard]] AccessReport report() const;
