@@ -251,32 +251,33 @@ TEST(AtomicTest, OverlappingWritesDoNotMix) {
 
 // ---------------------------------------------------------------- requests with gaps in memory
 
-// Several buffers of the client.  By message, what is read comes when it is waited for, and not within the call; the type may be gone by then.
+// By message, what does not fit into the buffers of the client is not read within the call, but when it is waited for; the type may be gone by then.
 TEST(RequestTest, MemoryWithGapsGoesOnAfterTheCall) {
   const char* const direct = std::getenv("WEIR_DIRECT");
   const bool is_by_message = direct != nullptr && std::string(direct) == "off";
-  constexpr int kInts = 3 << 20;
+  constexpr int kMostInts = 21 << 18;  // 21 MiB
+  const int ints = world_rank() == 0 ? kMostInts : 1000;
   OpenedFile file(test_name());
-  const MPI_Offset at = MPI_Offset{4} * kInts * world_rank();
-  std::vector<int> memory(2 * std::size_t{kInts});
+  const MPI_Offset at = world_rank() == 0 ? 0 : MPI_Offset{4} * (kMostInts + 1000 * world_rank());
+  std::vector<int> memory(2 * static_cast<std::size_t>(ints));
   std::iota(memory.begin(), memory.end(), world_rank());
   MPI_Request request = MPI_REQUEST_NULL;
   {
-    const Type every_other = vector_of(kInts, 1, 2, MPI_INT);
+    const Type every_other = vector_of(ints, 1, 2, MPI_INT);
     ASSERT_THAT(MPI_File_iwrite_at(file, at, memory.data(), 1, every_other, &request), Succeeds());
   }
   ASSERT_THAT(MPI_Wait(&request, MPI_STATUS_IGNORE), Succeeds());
   std::vector<int> back(memory.size(), -1);
   {
-    const Type every_other = vector_of(kInts, 1, 2, MPI_INT);
+    const Type every_other = vector_of(ints, 1, 2, MPI_INT);
     ASSERT_THAT(MPI_File_iread_at(file, at, back.data(), 1, every_other, &request), Succeeds());
   }
-  EXPECT_TRUE(!is_by_message || std::count(back.begin(), back.end(), -1) == std::ssize(back)) << "read within the call";
+  EXPECT_TRUE(!is_by_message || world_rank() != 0 || back[back.size() - 2] == -1) << "read within the call";
   MPI_Status status;
   ASSERT_THAT(MPI_Wait(&request, &status), Succeeds());
   int count = 0;
   MPI_Get_count(&status, MPI_INT, &count);
-  EXPECT_EQ(count, kInts);
+  EXPECT_EQ(count, ints);
   for (std::size_t i = 1; i < memory.size(); i += 2) memory[i] = -1;
   EXPECT_TRUE(back == memory);
 }
