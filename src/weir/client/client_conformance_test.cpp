@@ -470,6 +470,30 @@ TEST_P(ConformanceTest, LargeMemoryInPiecesUnderWay) {
   EXPECT_EQ(report.moved_bytes, 2 * kBytes);
 }
 
+// Nobody waits for the write, but another client sees its bytes, and does not wait in vain for the subfiles that they go to.
+TEST_P(ConformanceTest, AccessesUnderWayGoOnWhileTheProgramComputes) {
+  ClusterOptions how = options();
+  how.timeout = std::chrono::milliseconds(3000);
+  const Cluster cluster(how);
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/file", layout_of("stripe(unit=64K, over=3)"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view, IsOk());
+  const Bytes bytes = numbered(std::size_t{6} << 20, 2);
+  Pending write = view->start_write(0, bytes);
+
+  const auto other = cluster.connect().open("/file");
+  ASSERT_THAT(other, IsOk());
+  const auto seen = other->linear();
+  ASSERT_THAT(seen, IsOk());
+  Bytes back(bytes.size());
+  do {
+    ASSERT_THAT(seen->read(0, back), IsOk());
+  } while (back != bytes);
+  EXPECT_THAT(write.wait(), IsOk());
+}
+
 // Dropped before it is done: it is done all the same.
 TEST_P(ConformanceTest, MemoryInPiecesUnderWayIsWrittenWhenDropped) {
   const Cluster cluster(options());

@@ -139,6 +139,7 @@ std::shared_ptr<Operation> BoundView::start_part(const Access& access) {
   if (!status.is_ok() || rest.empty()) return std::make_shared<Operation>(std::move(status));
   auto operation = std::make_shared<Operation>(shared_from_this(), bound, access, std::move(rest), moved);
   operation->start();
+  if (!operation->is_done()) file_->session().keep_going();
   return operation;
 }
 

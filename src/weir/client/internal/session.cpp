@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
@@ -14,6 +15,7 @@ namespace {
 constexpr Offset kLeastBytesPerMs = 10000;
 // How long a thread sleeps with the session locked before it lets others in.
 constexpr std::chrono::microseconds kTurn{500};
+constexpr std::chrono::milliseconds kCaretakersTurn{1};
 constexpr std::size_t kMostUnderWay = 256;
 
 std::string environment(const char* name) {
@@ -86,6 +88,7 @@ Session::Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Call
     : options_(std::move(options)), key_(std::move(key)), caller_(std::move(caller)) {}
 
 Session::~Session() {
+  caretaker_.stop();
   const std::lock_guard lock(mutex_);
   links_.clear();
 }
@@ -233,6 +236,11 @@ Result<std::uint64_t> Session::reach(std::uint32_t server) {
 
 void Session::start(std::uint32_t server, std::uint64_t expected, net::Call call) {
   const std::lock_guard lock(mutex_);
+  ++under_way_;
+  call.done = [this, done = std::move(call.done)](Result<net::Reply> reply) {
+    --under_way_;
+    done(std::move(reply));
+  };
   const Result<net::Connection*> connection = connected(server);
   if (!connection.is_ok()) return call.done(connection.status());
   if (expected != 0 && expected != generation(server)) {
@@ -248,12 +256,26 @@ void Session::locked(const std::function<void()>& work) {
 
 void Session::progress() {
   const std::lock_guard lock(mutex_);
+  ++visits_;
   caller_->progress();
+}
+
+// As long as nobody else does.
+bool Session::look_after_calls(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const std::lock_guard lock(mutex_);
+    if (under_way_ == 0) return false;
+    if (std::exchange(visits_looked_, visits_) != visits_) return true;
+    caller_->progress();
+    if (under_way_ > 0) caller_->wait(net::Clock::now() + kCaretakersTurn);
+  }
+  return false;
 }
 
 void Session::run_until(const std::function<bool()>& is_ready) {
   for (;;) {
     const std::lock_guard lock(mutex_);
+    ++visits_;
     caller_->progress();
     if (is_ready()) return;
     caller_->wait(net::Clock::now() + kTurn);

@@ -3,7 +3,8 @@
 // A client's end of a file system: who the servers are, one connection to each, and calls under way.
 //
 // A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the lock while it sleeps, in
-// short turns, and all threads take turns: whoever holds the lock lets the answers of all come in.
+// short turns, and all threads take turns: whoever holds the lock lets the answers of all come in.  Calls that nobody waits for, since the program
+// computes meanwhile, have a caretaker.
 
 #include <atomic>
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include <weir/client/file_system.h>
+#include <weir/client/internal/caretaker.h>
 #include <weir/net/net.h>
 #include <weir/server/lifeline.h>
 #include <weir/wire/wire.h>
@@ -126,6 +128,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void run_until(const std::function<bool()>& is_ready);
   /// Lets in what is there.
   void progress();
+  /// Calls are under way that nobody may wait for soon: they go on all the same.
+  void keep_going() { caretaker_.wake(); }
   /// Runs `work` with the session locked.
   void locked(const std::function<void()>& work);
 
@@ -160,6 +164,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ServerSelf ask_self(std::uint32_t server);
   void run_once(std::span<Outgoing*> calls);
   [[nodiscard]] Status unexpected(std::uint32_t server, const wire::ReplyHeadT& head) const;
+  bool look_after_calls(const std::stop_token& stop);
 
   ConnectOptions options_;
   net::Key key_;
@@ -168,6 +173,11 @@ class Session : public std::enable_shared_from_this<Session> {
   FairMutex mutex_;
   std::unique_ptr<net::Caller> caller_;
   std::vector<std::unique_ptr<Link>> links_;  // by the number of the server; connections end before the caller
+  // With the session locked:
+  std::size_t under_way_ = 0;        // calls
+  std::uint64_t visits_ = 0;         // how often somebody has let answers in
+  std::uint64_t visits_looked_ = 0;  // when the caretaker last looked
+  Caretaker caretaker_{[this](const std::stop_token& stop) { return look_after_calls(stop); }};
 };
 
 }  // namespace weir::client::internal
