@@ -75,7 +75,7 @@ Outcome File::store_as_viewed(const layout::Element& mine) {
       trace::stored(this, layout::print(stored->layout), stored->why);
       WEIR_LOG_INFO("{}: layout {} ({})", path_, layout::print(stored->layout), stored->why);
     } else {
-      const std::string& why = stored.status().message();
+      const std::string why = stored.status().message();
       trace::stored(this, layout::print(data_->layout()), concat("the views cannot be a layout: ", why));
       WEIR_LOG_WARN("{}: weir_layout=view: stays {}: {}", path_, layout::print(data_->layout()), why);
     }
