@@ -151,7 +151,13 @@ TEST_P(FileCommandsTest, ShowsAndChangesTheLayout) {
   const auto before = nlohmann::json::parse(run({"stat", "/a", "--json"}).out);
   EXPECT_EQ(before["layout"], "stripe(unit=1K, over=2)");
   EXPECT_EQ(before["size"], 100'000);
-  EXPECT_EQ(before["subfiles"].size(), 2);
+  ASSERT_EQ(before["subfiles"].size(), 2);
+  const auto servers = nlohmann::json::parse(run({"status", "--json"}).out);
+  for (const auto& subfile : before["subfiles"]) {
+    const std::string address = servers[subfile["target"].get<std::size_t>()]["address"];
+    EXPECT_EQ(subfile["address"], address);
+    EXPECT_THAT(run({"stat", "/a"}).out, HasSubstr(address));
+  }
   expect_ok({"relayout", "/a", "stripe(unit=7, over=3)"});
   const auto after = nlohmann::json::parse(run({"stat", "/a", "--json"}).out);
   EXPECT_EQ(after["layout"], "stripe(unit=7, over=3)");

@@ -25,6 +25,8 @@ using internal::ClusterOptions;
 using layout::Element;
 using layout::Partition;
 using layout::oracle::Random;
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::IsOkAndHolds;
@@ -143,7 +145,7 @@ class Walker {
  private:
   void access(const View& view, const Element& element, Offset from, Offset bytes) {
     SCOPED_TRACE(concat("bytes ", from, " +", bytes, " of ", describe(layout::oracle::pattern_of(element))));
-    switch (random_.between(0, 7)) {
+    switch (random_.between(0, 8)) {
       case 0:
       case 1: write(view, element, from, bytes); break;
       case 2: write_strided(view, element, from, bytes); break;
@@ -151,6 +153,7 @@ class Walker {
       case 4: read_strided(view, element, from, bytes); break;
       case 5: read_parts(view, element, from, bytes); break;
       case 6: overlap(view, element, from, bytes); break;
+      case 7: overlap_strided(view, element, from, bytes); break;
       default: break;
     }
     Bytes memory = numbered(static_cast<std::size_t>(bytes), 5);
@@ -243,6 +246,41 @@ class Walker {
     ASSERT_THAT(read_two.wait(), IsOk());
     ASSERT_EQ(one, memory);
     ASSERT_EQ(two, memory);
+  }
+
+  // The same with memory in pieces: two halves of one memory, then the whole twice.
+  void overlap_strided(const View& view, const Element& element, Offset from, Offset bytes) {
+    const Element layout = strided_memory();
+    const Bytes memory = random_bytes(random_, 5000);
+    const Offset half = bytes / 2;
+    const auto gathered = [&](Offset first, Offset count) {
+      Bytes packed(static_cast<std::size_t>(count));
+      for (Offset k = 0; k < count; ++k)
+        packed[static_cast<std::size_t>(k)] = memory[static_cast<std::size_t>(*layout.unmap(first + k))];
+      return packed;
+    };
+    Pending first = view.start_write(from, half, ConstMemory{memory.data(), layout});
+    Pending second = view.start_write(from + half, bytes - half, ConstMemory{memory.data(), layout});
+    ASSERT_THAT(second.wait(), IsOk());
+    while (!first.test()) {
+    }
+    ASSERT_THAT(first.wait(), IsOk());
+    plain_.write(element, from, gathered(0, half));
+    plain_.write(element, from + half, gathered(0, bytes - half));
+    Bytes one = numbered(5000, 6);
+    Bytes expected = one;
+    const Bytes packed = plain_.read(element, from, bytes);
+    for (Offset k = 0; k < bytes; ++k)
+      expected[static_cast<std::size_t>(*layout.unmap(k))] = packed[static_cast<std::size_t>(k)];
+    Bytes two = one;
+    Pending read_one = view.start_read(from, bytes, Memory{one.data(), layout});
+    Pending read_two = view.start_read(from, bytes, Memory{two.data(), layout});
+    ASSERT_THAT(read_one.wait(), IsOk());
+    while (!read_two.test()) {
+    }
+    ASSERT_THAT(read_two.wait(), IsOk());
+    ASSERT_EQ(one, expected);
+    ASSERT_EQ(two, expected);
   }
 
   void resize() {
@@ -389,6 +427,112 @@ TEST_P(ConformanceTest, LargeMemoryInPieces) {
   }
 }
 
+// Blocks of 8 bytes, 8 bytes apart, from byte 3 on.
+bool same_blocks(const Bytes& a, const Bytes& b, std::size_t blocks) {
+  for (std::size_t i = 0; i < blocks; ++i) {
+    if (std::memcmp(&a[3 + 16 * i], &b[3 + 16 * i], 8) != 0) return false;
+  }
+  return true;
+}
+
+// More windows than are under way at once.  By message, nothing is done within the call but to send what fits into the buffers.
+TEST_P(ConformanceTest, LargeMemoryInPiecesUnderWay) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/file", layout_of("stripe(unit=64K, over=3)"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view, IsOk());
+  constexpr std::size_t kBlocks = std::size_t{11} << 18;
+  constexpr auto kBytes = static_cast<Offset>(8 * kBlocks);  // 22 MiB
+  const auto every_other = Element::create({{0, 7, 0, 1, {}}}, {.disp = 3, .period = 16});
+  ASSERT_THAT(every_other, IsOk());
+  const Bytes source = numbered(16 * kBlocks + 32, 7);
+  Pending write = view->start_write(50, kBytes, ConstMemory{source.data(), *every_other});
+  EXPECT_TRUE(GetParam().direct || view->report().moved_bytes == 0) << "written within the call";
+  while (!write.test()) {
+  }
+  ASSERT_THAT(write.wait(), IsOk());
+  EXPECT_THAT(file->size(), IsOkAndHolds(50 + kBytes));
+
+  const Bytes untouched = numbered(source.size(), 8);
+  Bytes back = untouched;
+  Pending read = view->start_read(50, kBytes, Memory{back.data(), *every_other});
+  EXPECT_TRUE(GetParam().direct || back == untouched) << "read within the call";
+  ASSERT_THAT(read.wait(), IsOk());
+  EXPECT_TRUE(same_blocks(back, source, kBlocks));
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    ASSERT_EQ(std::memcmp(&back[11 + 16 * i], &untouched[11 + 16 * i], 8), 0) << "gap after block " << i;
+  }
+  const AccessReport report = view->report();
+  EXPECT_EQ(report.calls, 2);
+  EXPECT_GE(report.gathered_bytes, 2 * kBytes);
+  EXPECT_EQ(report.moved_bytes, 2 * kBytes);
+}
+
+// Nobody waits for the write, but another client sees its bytes, and does not wait in vain for the subfiles that they go to.
+TEST_P(ConformanceTest, AccessesUnderWayGoOnWhileTheProgramComputes) {
+  ClusterOptions how = options();
+  how.timeout = std::chrono::milliseconds(3000);
+  const Cluster cluster(how);
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/file", layout_of("stripe(unit=64K, over=3)"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view, IsOk());
+  const Bytes bytes = numbered(std::size_t{6} << 20, 2);
+  Pending write = view->start_write(0, bytes);
+
+  const auto other = cluster.connect().open("/file");
+  ASSERT_THAT(other, IsOk());
+  const auto seen = other->linear();
+  ASSERT_THAT(seen, IsOk());
+  Bytes back(bytes.size());
+  do {
+    ASSERT_THAT(seen->read(0, back), IsOk());
+  } while (back != bytes);
+  EXPECT_THAT(write.wait(), IsOk());
+}
+
+// Dropped before it is done: it is done all the same.
+TEST_P(ConformanceTest, MemoryInPiecesUnderWayIsWrittenWhenDropped) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/file", layout_of("stripe(unit=64K, over=3)"));
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view, IsOk());
+  constexpr std::size_t kBlocks = std::size_t{9} << 18;
+  const auto every_other = Element::create({{0, 7, 0, 1, {}}}, {.disp = 3, .period = 16});
+  const Bytes source = numbered(16 * kBlocks + 32, 9);
+  static_cast<void>(view->start_write(0, 8 * kBlocks, ConstMemory{source.data(), *every_other}));
+  Bytes back(source.size());
+  ASSERT_THAT(view->read(0, 8 * kBlocks, Memory{back.data(), *every_other}), IsOk());
+  EXPECT_TRUE(same_blocks(back, source, kBlocks));
+}
+
+TEST_P(ConformanceTest, MemoryInPiecesUnderWayTellsErrors) {
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/file", layout_of("stripe(unit=64K, over=3)"), {.targets = {0, 1, 2}});
+  ASSERT_THAT(file, IsOk());
+  const auto view = file->linear();
+  ASSERT_THAT(view, IsOk());
+  const auto short_memory = Element::create({{0, 1, 4, 10, {}}}, {.disp = 0, .period = kMaxBytes});
+  ASSERT_THAT(short_memory, IsOk());
+  Bytes memory(1 << 20);
+  EXPECT_THAT(view->start_write(0, 21, ConstMemory{memory.data(), *short_memory}).wait(),
+              StatusIs(ErrorCode::kOutOfRange, HasSubstr("write to /file: 21 bytes from memory of 20")));
+  EXPECT_THAT(view->start_read(-1, 20, Memory{memory.data(), *short_memory}).wait(),
+              StatusIs(ErrorCode::kOutOfRange, HasSubstr("read of /file: 20 bytes at -1")));
+  EXPECT_THAT(view->start_read(0, 0, Memory{memory.data(), *short_memory}).wait(), IsOk());
+  const auto every_other = Element::create({{0, 7, 0, 1, {}}}, {.disp = 0, .period = 16});
+  ASSERT_THAT(every_other, IsOk());
+  cluster.stop(1);
+  EXPECT_THAT(view->start_write(0, 300000, ConstMemory{memory.data(), *every_other}).wait(),
+              StatusIs(ErrorCode::kUnavailable, HasSubstr("server 1 at ")));
+}
+
 TEST_P(ConformanceTest, ConcurrentClientsWriteDisjointViews) {
   const Cluster cluster(options());
   const FileSystem shared = cluster.connect();
@@ -482,6 +626,67 @@ TEST_P(ConformanceTest, FilesWithoutBytes) {
   ASSERT_THAT(again->linear()->write(0, some), IsOk());
   EXPECT_THAT(fs.set_layout("/empty", layout_of("stripe(unit=5, over=3)")),
               StatusIs(ErrorCode::kInvalidArgument, HasSubstr("relayout")));
+}
+
+TEST_P(ConformanceTest, SubfilesGoToTheTargetsTold) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto made = fs.create("/file", layout_of("stripe(unit=4, over=3)"), {.targets = {2, 2, 0}});
+  ASSERT_THAT(made, IsOk());
+  EXPECT_THAT(made->targets(), ElementsAre(2, 2, 0));
+  ASSERT_THAT(fs.set_layout("/file", layout_of("stripe(unit=6, over=4)"), {1, 0, 1, 1}), IsOk());
+  const auto file = fs.open("/file");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_THAT(file->targets(), ElementsAre(1, 0, 1, 1));
+  const Bytes bytes = numbered(24, 1);
+  ASSERT_THAT(file->linear()->write(0, bytes), IsOk());
+  const auto stat = fs.stat("/file");
+  ASSERT_THAT(stat, IsOk());
+  const std::vector<std::uint32_t> told{1, 0, 1, 1};
+  ASSERT_EQ(stat->subfiles.size(), told.size());
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(stat->subfiles[i].target, told[i]);
+    EXPECT_EQ(stat->subfiles[i].address, cluster.addresses()[told[i]].text);
+    EXPECT_EQ(stat->subfiles[i].length, 6);
+  }
+  // They are where they are said to be: the target that was not told has none.
+  const auto usage = fs.usage();
+  ASSERT_THAT(usage, IsOk());
+  EXPECT_EQ((*usage)[0].subfiles, 1);
+  EXPECT_EQ((*usage)[1].subfiles, 3);
+  EXPECT_EQ((*usage)[2].subfiles, 0);
+}
+
+TEST_P(ConformanceTest, TargetsThatAreNoneAreRefusedAndNothingChanges) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const Partition before = layout_of("stripe(unit=4, over=2)");
+  ASSERT_THAT(fs.create("/file", before, {.targets = {2, 1}}), IsOk());
+  const auto changed_ns = fs.stat("/file")->changed_ns;
+  EXPECT_THAT(
+      fs.set_layout("/file", layout_of("stripe(unit=5, over=3)"), {0, 3, 1}),
+      StatusIs(ErrorCode::kInvalidArgument,
+               HasSubstr("set layout of \"/file\": there is no target 3: those of this file system are 0 to 2")));
+  EXPECT_THAT(fs.set_layout("/file", layout_of("stripe(unit=5, over=3)"), {0, 1}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("set layout of \"/file\": 2 targets for 3 subfiles")));
+  const auto file = fs.open("/file");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(layout::print(file->layout()), layout::print(before));
+  EXPECT_THAT(file->targets(), ElementsAre(2, 1));
+  EXPECT_EQ(fs.stat("/file")->changed_ns, changed_ns);
+  EXPECT_THAT(fs.create("/other", before, {.targets = {0, 7}}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("create \"/other\": there is no target 7")));
+  EXPECT_THAT(fs.open("/other"), StatusIs(ErrorCode::kNotFound));
+}
+
+TEST_P(ConformanceTest, TellsOnWhichHostTargetsAre) {
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  EXPECT_THAT(fs.target_hosts(), Each(FileSystem::this_host()));
+  EXPECT_EQ(fs.target_hosts().size(), 3U);
+  cluster.stop(1);
+  const FileSystem later = cluster.connect();
+  EXPECT_THAT(later.target_hosts(), ElementsAre(FileSystem::this_host(), "", FileSystem::this_host()));
 }
 
 TEST_P(ConformanceTest, SparseFilesOfTwoToTheFifty) {

@@ -6,6 +6,7 @@
 #include <weir/client/internal/bound_view.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
+#include <weir/net/net.h>
 #include <weir/storage/store.h>
 
 namespace weir::client {
@@ -98,7 +99,7 @@ Result<Stat> FileSystem::stat(const std::string& path) const {
   for (const internal::Outgoing& call : calls) {
     WEIR_TRY(const wire::SubfileInfoT info, session_->answer<wire::SubfileInfoT>(call));
     stat.size = std::max(stat.size, info.file_end);
-    stat.subfiles.push_back({call.server, info.length, info.stored_bytes});
+    stat.subfiles.push_back({call.server, session_->address_of(call.server).text, info.length, info.stored_bytes});
   }
   return stat;
 }
@@ -168,7 +169,8 @@ Status FileSystem::set_owner(const std::string& path, std::uint32_t uid, std::ui
   return session_->call<wire::AttributesT>(0, std::move(set)).status();
 }
 
-Status FileSystem::set_layout(const std::string& path, const layout::Partition& layout) const {
+Status FileSystem::set_layout(const std::string& path, const layout::Partition& layout,
+                              const std::vector<std::uint32_t>& targets) const {
   WEIR_RETURN_IF_ERROR(layout.validate());
   WEIR_TRY(const File file, open(path));
   WEIR_TRY(const Offset size, file.size());
@@ -178,6 +180,7 @@ Status FileSystem::set_layout(const std::string& path, const layout::Partition& 
   wire::SetAttributesT set;
   set.path = path;
   set.layout = wire::to_bytes(layout);
+  set.targets = targets;
   set.stores = session_->stores();
   WEIR_RETURN_IF_ERROR(session_->call<wire::AttributesT>(0, std::move(set)).status());
   // Empty, but whoever has the file open with the old layout must be told before it writes.
@@ -193,6 +196,14 @@ Result<Counter> FileSystem::make_counter(Offset value) const { return Counter::m
 Result<Counter> FileSystem::counter(std::uint64_t id) const { return Counter::find(session_, id); }
 
 std::uint32_t FileSystem::target_count() const { return session_->server_count(); }
+
+std::vector<std::string> FileSystem::target_hosts() const {
+  std::vector<std::string> hosts;
+  for (internal::ServerSelf& server : session_->servers()) hosts.push_back(std::move(server.host));
+  return hosts;
+}
+
+std::string FileSystem::this_host() { return net::Identity::of_this_process().host; }
 
 Result<std::vector<TargetUsage>> FileSystem::usage() const {
   std::vector<TargetUsage> out;
@@ -214,6 +225,7 @@ File::File(std::shared_ptr<OpenFile> open) : open_(std::move(open)) {}
 
 const std::string& File::path() const { return open_->path(); }
 layout::Partition File::layout() const { return open_->incarnation()->layout(); }
+std::vector<std::uint32_t> File::targets() const { return open_->incarnation()->targets(); }
 
 Result<View> File::view(const layout::Element& element) const {
   WEIR_TRY(auto bound, BoundView::create(open_, element));
@@ -319,6 +331,14 @@ Pending View::start_write(Offset from, std::span<const std::byte> memory) const 
       bound_->start({true, from, static_cast<Offset>(memory.size()), const_cast<std::byte*>(memory.data())}));
 }
 
+Pending View::start_read(Offset from, Offset bytes, const Memory& memory) const {
+  return Pending(bound_->start_read(from, bytes, memory));
+}
+
+Pending View::start_write(Offset from, Offset bytes, const ConstMemory& memory) const {
+  return Pending(bound_->start_write(from, bytes, memory));
+}
+
 Result<bool> View::goes_by_message(bool is_write, Offset from, Offset bytes) const {
   return bound_->goes_by_message(is_write, from, bytes);
 }
@@ -329,7 +349,7 @@ std::string View::explain() const { return bound_->explain(); }
 // ---------------------------------------------------------------- operations under way
 
 Pending::Pending() = default;
-Pending::Pending(std::shared_ptr<internal::Operation> operation) : operation_(std::move(operation)) {}
+Pending::Pending(std::shared_ptr<internal::UnderWay> operation) : operation_(std::move(operation)) {}
 Pending::Pending(Pending&&) noexcept = default;
 Pending& Pending::operator=(Pending&& other) noexcept = default;
 Pending::~Pending() = default;

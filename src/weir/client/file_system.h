@@ -29,7 +29,7 @@ namespace internal {
 class Session;
 class OpenFile;
 class BoundView;
-class Operation;
+class UnderWay;
 }  // namespace internal
 
 struct ConnectOptions {
@@ -54,6 +54,7 @@ struct Stat {
   std::optional<layout::Partition> layout;  ///< Of files.
   struct Subfile {
     std::uint32_t target = 0;
+    std::string address;  ///< Of the target's server.
     Offset length = 0;
     Offset stored_bytes = 0;
   };
@@ -112,7 +113,7 @@ struct ConstMemory {
 class Pending {
  public:
   Pending();
-  explicit Pending(std::shared_ptr<internal::Operation> operation);
+  explicit Pending(std::shared_ptr<internal::UnderWay> operation);
   Pending(Pending&&) noexcept;
   Pending& operator=(Pending&&) noexcept;
   ~Pending();
@@ -121,7 +122,7 @@ class Pending {
   Status wait();
 
  private:
-  std::shared_ptr<internal::Operation> operation_;
+  std::shared_ptr<internal::UnderWay> operation_;
 };
 
 struct WritePart {
@@ -152,6 +153,9 @@ class View {
 
   [[nodiscard]] Pending start_read(Offset from, std::span<std::byte> memory) const;
   [[nodiscard]] Pending start_write(Offset from, std::span<const std::byte> memory) const;
+  /// The same with memory in pieces, through a few buffers of 4 MiB: what does not fit there follows as test() and wait() are called.
+  [[nodiscard]] Pending start_read(Offset from, Offset bytes, const Memory& memory) const;
+  [[nodiscard]] Pending start_write(Offset from, Offset bytes, const ConstMemory& memory) const;
 
   /// Whether an access would be sent to servers, rather than copied straight to or from their memory on this host.  May ask one of them.
   Result<bool> goes_by_message(bool is_write, Offset from, Offset bytes) const;
@@ -175,6 +179,8 @@ class File {
 
   [[nodiscard]] const std::string& path() const;
   [[nodiscard]] layout::Partition layout() const;
+  /// Of each subfile.
+  [[nodiscard]] std::vector<std::uint32_t> targets() const;
 
   /// Binds a view: intersects it with every subfile and tells the targets.
   /// \error kTooComplex never: a pattern that does not fit is worked on range by range.
@@ -276,8 +282,10 @@ class FileSystem {
   Result<std::vector<Entry>> list(const std::string& path) const;
   Status set_mode(const std::string& path, std::uint32_t mode) const;
   Status set_owner(const std::string& path, std::uint32_t uid, std::uint32_t gid) const;
-  /// Of a file that has no bytes yet.  \error kInvalidArgument otherwise: names relayout()
-  Status set_layout(const std::string& path, const layout::Partition& layout) const;
+  /// Of a file that has no bytes yet.  `targets`: of each subfile; empty: as for new files.
+  /// \error kInvalidArgument if it has bytes: names relayout(); or if there is no such target.  Nothing is changed then
+  Status set_layout(const std::string& path, const layout::Partition& layout,
+                    const std::vector<std::uint32_t>& targets = {}) const;
   /// Moves the bytes target to target by plan; all or nothing.  Readers go on meanwhile; writers wait, as long as calls may take.
   Status relayout(const std::string& path, const layout::Partition& layout, const RelayoutOptions& options = {}) const;
   /// A number that clients share; others find it by its id.  \error kNotFound if it is gone
@@ -285,6 +293,10 @@ class FileSystem {
   Result<Counter> counter(std::uint64_t id) const;
   /// At least 1; asks nobody.
   [[nodiscard]] std::uint32_t target_count() const;
+  /// The host that each target is on; empty: not known, since its server does not answer.  Asks each server once.
+  [[nodiscard]] std::vector<std::string> target_hosts() const;
+  /// The host of this process: memory of targets that have the same can be mapped.
+  [[nodiscard]] static std::string this_host();
   Result<std::vector<TargetUsage>> usage() const;
   /// Of every server, whether it answers or not.
   [[nodiscard]] std::vector<ServerStatus> server_status() const;

@@ -1,5 +1,6 @@
 // File pointers of both kinds, representations, and atomic mode.
 
+#include <cstdlib>
 #include <cstring>
 
 #include <weir/mpiio/internal/testing.h>
@@ -246,6 +247,39 @@ TEST(AtomicTest, OverlappingWritesDoNotMix) {
     EXPECT_EQ(read, Bytes(kBytes, read[0])) << "mixed";
     MPI_Barrier(MPI_COMM_WORLD);
   }
+}
+
+// ---------------------------------------------------------------- requests with gaps in memory
+
+// By message, what does not fit into the buffers of the client is not read within the call, but when it is waited for; the type may be gone by then.
+TEST(RequestTest, MemoryWithGapsGoesOnAfterTheCall) {
+  const char* const direct = std::getenv("WEIR_DIRECT");
+  const bool is_by_message = direct != nullptr && std::string(direct) == "off";
+  constexpr int kMostInts = 21 << 18;  // 21 MiB
+  const int ints = world_rank() == 0 ? kMostInts : 1000;
+  OpenedFile file(test_name());
+  const MPI_Offset at = world_rank() == 0 ? 0 : MPI_Offset{4} * (kMostInts + 1000 * world_rank());
+  std::vector<int> memory(2 * static_cast<std::size_t>(ints));
+  std::iota(memory.begin(), memory.end(), world_rank());
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const Type every_other = vector_of(ints, 1, 2, MPI_INT);
+    ASSERT_THAT(MPI_File_iwrite_at(file, at, memory.data(), 1, every_other, &request), Succeeds());
+  }
+  ASSERT_THAT(MPI_Wait(&request, MPI_STATUS_IGNORE), Succeeds());
+  std::vector<int> back(memory.size(), -1);
+  {
+    const Type every_other = vector_of(ints, 1, 2, MPI_INT);
+    ASSERT_THAT(MPI_File_iread_at(file, at, back.data(), 1, every_other, &request), Succeeds());
+  }
+  EXPECT_TRUE(!is_by_message || world_rank() != 0 || back[back.size() - 2] == -1) << "read within the call";
+  MPI_Status status;
+  ASSERT_THAT(MPI_Wait(&request, &status), Succeeds());
+  int count = 0;
+  MPI_Get_count(&status, MPI_INT, &count);
+  EXPECT_EQ(count, ints);
+  for (std::size_t i = 1; i < memory.size(); i += 2) memory[i] = -1;
+  EXPECT_TRUE(back == memory);
 }
 
 // ---------------------------------------------------------------- requests that fail

@@ -106,7 +106,8 @@ void stat_json(const std::string& path, const Stat& stat, std::ostream& out) {
   if (stat.layout) json.field("layout", std::string_view(layout::print(*stat.layout)));
   json.key("subfiles").begin_array();
   for (const Stat::Subfile& subfile : stat.subfiles) {
-    json.begin_object().field("target", static_cast<Offset>(subfile.target)).field("length", subfile.length);
+    json.begin_object().field("target", static_cast<Offset>(subfile.target));
+    json.field("address", std::string_view(subfile.address)).field("length", subfile.length);
     json.field("stored_bytes", subfile.stored_bytes).end_object();
   }
   json.end_array().end_object();
@@ -121,14 +122,15 @@ void stat_text(const std::string& path, const Stat& stat, std::ostream& out) {
   out << fmt::format("  {} bytes, layout {}\n", stat.size, shorten(layout::print(*stat.layout), 200));
   Offset stored = 0;
   Offset length = 0;
-  out << fmt::format("  {:>8} {:>8} {:>16} {:>16}\n", "subfile", "target", "length", "stored");
+  out << fmt::format("  {:>8} {:>8} {:<24} {:>16} {:>16}\n", "subfile", "target", "address", "length", "stored");
   constexpr std::size_t kMost = 32;
   for (std::size_t i = 0; i < stat.subfiles.size(); ++i) {
     const Stat::Subfile& subfile = stat.subfiles[i];
     stored += subfile.stored_bytes;
     length += subfile.length;
     if (i < kMost)
-      out << fmt::format("  {:>8} {:>8} {:>16} {:>16}\n", i, subfile.target, subfile.length, subfile.stored_bytes);
+      out << fmt::format("  {:>8} {:>8} {:<24} {:>16} {:>16}\n", i, subfile.target, subfile.address, subfile.length,
+                         subfile.stored_bytes);
   }
   if (stat.subfiles.size() > kMost) out << fmt::format("  ... and {} more\n", stat.subfiles.size() - kMost);
   const Offset holes = std::max<Offset>(length - stored, 0);

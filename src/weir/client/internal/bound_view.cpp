@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <weir/base/text.h>
+#include <weir/client/internal/windowed_operation.h>
 
 namespace weir::client::internal {
 
@@ -126,6 +127,10 @@ std::shared_ptr<Operation> BoundView::start(const Access& access) {
   if (Status status = check(access); !status.is_ok()) return std::make_shared<Operation>(std::move(status));
   Counters::add(counters_.calls, 1);
   if (access.bytes == 0) return std::make_shared<Operation>(Status::ok());
+  return start_part(access);
+}
+
+std::shared_ptr<Operation> BoundView::start_part(const Access& access) {
   const std::shared_ptr<Binding> bound = binding();
   std::vector<Part*> rest;
   Offset moved = 0;
@@ -134,6 +139,7 @@ std::shared_ptr<Operation> BoundView::start(const Access& access) {
   if (!status.is_ok() || rest.empty()) return std::make_shared<Operation>(std::move(status));
   auto operation = std::make_shared<Operation>(shared_from_this(), bound, access, std::move(rest), moved);
   operation->start();
+  if (!operation->is_done()) file_->session().keep_going();
   return operation;
 }
 
@@ -193,18 +199,21 @@ Result<transfer::Plan> BoundView::plan_of(const layout::Element& memory, bool is
 
 Offset BoundView::window_bytes() { return binding()->is_mapped() ? kCachedWindow : kMessageWindow; }
 
+Status BoundView::check_memory(bool is_write, Offset bytes, const layout::Element& memory) const {
+  if (bytes >= 0 && bytes <= memory.limit()) return Status::ok();
+  return out_of_range(concat(is_write ? "write to " : "read of ", file_->path(), ": ", bytes,
+                             is_write ? " bytes from memory of " : " bytes into memory for ", memory.limit()));
+}
+
 Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
-  if (bytes < 0 || bytes > memory.layout.limit()) {
-    return out_of_range(
-        concat("read of ", file_->path(), ": ", bytes, " bytes into memory for ", memory.layout.limit()));
-  }
+  WEIR_RETURN_IF_ERROR(check_memory(false, bytes, memory.layout));
   if (memory.layout.is_contiguous(0, bytes)) {
     const Offset at = bytes == 0 ? 0 : *memory.layout.unmap(0);
     return read(from, {static_cast<std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
   }
   WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, false));
   const Offset step = window_bytes();
-  const BufferPool::Buffer buffer = file_->session().buffers().take(BufferPool::kBytes);
+  const BufferPool::Buffer buffer = take_buffer();
   Counters::add(counters_.calls, 1);
   for (Offset at = 0; at < bytes; at += step) {
     const Offset length = std::min(step, bytes - at);
@@ -216,17 +225,14 @@ Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
 }
 
 Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
-  if (bytes < 0 || bytes > memory.layout.limit()) {
-    return out_of_range(
-        concat("write to ", file_->path(), ": ", bytes, " bytes from memory of ", memory.layout.limit()));
-  }
+  WEIR_RETURN_IF_ERROR(check_memory(true, bytes, memory.layout));
   if (memory.layout.is_contiguous(0, bytes)) {
     const Offset at = bytes == 0 ? 0 : *memory.layout.unmap(0);
     return write(from, {static_cast<const std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
   }
   WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, true));
   const Offset step = window_bytes();
-  const BufferPool::Buffer buffer = file_->session().buffers().take(BufferPool::kBytes);
+  const BufferPool::Buffer buffer = take_buffer();
   Counters::add(counters_.calls, 1);
   for (Offset at = 0; at < bytes; at += step) {
     const Offset length = std::min(step, bytes - at);
@@ -235,6 +241,31 @@ Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
     WEIR_RETURN_IF_ERROR(move({true, from + at, length, buffer.data(), bytes - at - length}));
   }
   return Status::ok();
+}
+
+std::shared_ptr<UnderWay> BoundView::start_in_pieces(Access access, const layout::Element& memory) {
+  Status status = check_memory(access.is_write, access.bytes, memory);
+  if (status.is_ok()) status = check(access);
+  if (!status.is_ok()) return std::make_shared<Operation>(std::move(status));
+  if (memory.is_contiguous(0, access.bytes)) {
+    if (access.bytes > 0) access.data += *memory.unmap(0);
+    return start(access);
+  }
+  Result<transfer::Plan> plan = plan_of(memory, access.is_write);
+  if (!plan.is_ok()) return std::make_shared<Operation>(plan.status());
+  Counters::add(counters_.calls, 1);
+  auto operation = std::make_shared<WindowedOperation>(shared_from_this(), access, *std::move(plan), window_bytes());
+  operation->start();
+  return operation;
+}
+
+std::shared_ptr<UnderWay> BoundView::start_read(Offset from, Offset bytes, const Memory& memory) {
+  return start_in_pieces({false, from, bytes, static_cast<std::byte*>(memory.data)}, memory.layout);
+}
+
+std::shared_ptr<UnderWay> BoundView::start_write(Offset from, Offset bytes, const ConstMemory& memory) {
+  auto* const data = static_cast<std::byte*>(const_cast<void*>(memory.data));  // never written to
+  return start_in_pieces({true, from, bytes, data}, memory.layout);
 }
 
 AccessReport BoundView::report() const {

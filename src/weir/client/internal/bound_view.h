@@ -30,7 +30,14 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   /// Several accesses, all reads or all writes.
   Status run(std::span<const Access> accesses);
   std::shared_ptr<Operation> start(const Access& access);
+  std::shared_ptr<UnderWay> start_read(Offset from, Offset bytes, const Memory& memory);
+  std::shared_ptr<UnderWay> start_write(Offset from, Offset bytes, const ConstMemory& memory);
 
+  // ---- for operations
+
+  /// Starts a part of an access, which is counted as one call elsewhere.
+  std::shared_ptr<Operation> start_part(const Access& access);
+  BufferPool::Buffer take_buffer() { return file_->session().buffers().take(BufferPool::kBytes); }
   /// With another binding, or later.
   Status access_again(const std::shared_ptr<Binding>& stale, const Access& access);
 
@@ -49,6 +56,10 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   template <typename Work>
   Status until_current(std::shared_ptr<Binding> stale, Offset bytes, Work work);
   [[nodiscard]] Status check(const Access& access) const;
+  /// Memory in pieces is long enough.
+  [[nodiscard]] Status check_memory(bool is_write, Offset bytes, const layout::Element& memory) const;
+  /// `access.data`: where the memory's layout starts.
+  std::shared_ptr<UnderWay> start_in_pieces(Access access, const layout::Element& memory);
   Status access(const Access& access);  // counted as a call
   Status move(const Access& access);
   Status access_once(const std::shared_ptr<Binding>& binding, const Access& access);

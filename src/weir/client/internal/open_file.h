@@ -27,6 +27,7 @@ class Incarnation {
   [[nodiscard]] std::uint64_t data() const { return data_; }
   [[nodiscard]] const layout::Partition& layout() const { return layout_; }
   [[nodiscard]] std::uint32_t element_count() const { return static_cast<std::uint32_t>(targets_.size()); }
+  [[nodiscard]] const std::vector<std::uint32_t>& targets() const { return targets_; }
   [[nodiscard]] std::uint32_t server_of(std::uint32_t element) const { return targets_[element]; }
   /// The store that its bytes are in; 0: not known.
   [[nodiscard]] std::uint64_t store_of(std::uint32_t element) const {

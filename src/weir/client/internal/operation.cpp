@@ -164,7 +164,9 @@ bool Operation::test() {
   binding_->session().progress();
   collect();
   start_slices();
-  return is_done();
+  if (is_done()) return true;
+  binding_->session().keep_going();
+  return false;
 }
 
 Status Operation::finish() {

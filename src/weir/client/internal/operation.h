@@ -16,25 +16,35 @@ namespace weir::client::internal {
 
 class BoundView;
 
+/// A read or write that was started.
+class UnderWay {
+ public:
+  virtual ~UnderWay() = default;
+  /// Does what can be done now.  \returns true when done
+  virtual bool test() = 0;
+  /// Until done; an access that met a stale layout is done again with the new one.
+  virtual Status wait() = 0;
+};
+
 /// \threadsafety One thread at a time.
-class Operation {
+class Operation final : public UnderWay {
  public:
   /// Done already.
   explicit Operation(Status status) : status_(std::move(status)) {}
   /// Moves the bytes that `parts` have of `access`; others were moved before.
   Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const Access& access,
             std::vector<Part*> parts, Offset moved);
-  ~Operation();  ///< Waits.
+  ~Operation() override;  ///< Waits.
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
   void start();
-  /// Does what can be done now.  \returns true when done
-  bool test();
-  /// Until done; an access that met a stale layout is done again with the new one.
-  Status wait();
+  bool test() override;
+  Status wait() override;
   /// The same, but tells of the stale layout.
   Status finish();
+  /// As far as answers were let in.
+  [[nodiscard]] bool is_done() const { return under_way_ == 0 && waiting_.empty(); }
 
  private:
   struct Slice {
@@ -56,7 +66,6 @@ class Operation {
   void collect();
   void end(Slice& slice, std::size_t index, const Result<net::Reply>& result);
   void fail(Status status);
-  [[nodiscard]] bool is_done() const { return under_way_ == 0 && waiting_.empty(); }
   [[nodiscard]] Counters& counters() const;
 
   std::shared_ptr<BoundView> view_;

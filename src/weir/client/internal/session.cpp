@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
@@ -14,6 +15,7 @@ namespace {
 constexpr Offset kLeastBytesPerMs = 10000;
 // How long a thread sleeps with the session locked before it lets others in.
 constexpr std::chrono::microseconds kTurn{500};
+constexpr std::chrono::milliseconds kCaretakersTurn{1};
 constexpr std::size_t kMostUnderWay = 256;
 
 std::string environment(const char* name) {
@@ -86,6 +88,7 @@ Session::Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Call
     : options_(std::move(options)), key_(std::move(key)), caller_(std::move(caller)) {}
 
 Session::~Session() {
+  caretaker_.stop();
   const std::lock_guard lock(mutex_);
   links_.clear();
 }
@@ -171,7 +174,7 @@ Result<net::Connection*> Session::connected(std::uint32_t server) {
   link.connection.reset();
   link.lifeline.reset();
   WEIR_TRY(link.connection, caller_->connect(link.address, key_, net::Clock::now() + options_.timeout));
-  link.store.reset();
+  link.self.reset();
   link.generation.fetch_add(1, std::memory_order_acq_rel);
   return link.connection.get();
 }
@@ -190,29 +193,38 @@ bool Session::is_connected(std::uint32_t server) {
   return links_[server]->connection && links_[server]->connection->is_open();
 }
 
-std::vector<std::uint64_t> Session::stores() {
-  std::vector<std::optional<std::uint64_t>> known;
+std::vector<ServerSelf> Session::servers() {
+  std::vector<std::optional<ServerSelf>> known;
   locked([&] {
     caller_->progress();  // tells which servers are gone
     for (const auto& link : links_) {
-      const bool is_in_vain = link->store == std::uint64_t{0};
+      const bool is_in_vain = link->self && link->self->store == 0;
       const bool is_open = link->connection && link->connection->is_open();
-      known.push_back(is_in_vain || is_open ? link->store : std::nullopt);
+      known.push_back(is_in_vain || is_open ? link->self : std::nullopt);
     }
   });
-  std::vector<std::uint64_t> stores;
+  std::vector<ServerSelf> servers;
   for (std::uint32_t i = 0; i < known.size(); ++i) {
-    stores.push_back(known[i] ? *known[i] : ask_store(i));
+    servers.push_back(known[i] ? *std::move(known[i]) : ask_self(i));
   }
+  return servers;
+}
+
+std::vector<std::uint64_t> Session::stores() {
+  std::vector<std::uint64_t> stores;
+  for (const ServerSelf& server : servers()) stores.push_back(server.store);
   return stores;
 }
 
-std::uint64_t Session::ask_store(std::uint32_t server) {
+ServerSelf Session::ask_self(std::uint32_t server) {
   const Result<wire::MembersT> members = call<wire::MembersT>(server, wire::MembershipT{});
-  const std::uint64_t store =
-      members.is_ok() && server < members->servers.size() ? members->servers[server]->store_id : 0;
-  locked([&] { links_[server]->store = store; });
-  return store;
+  ServerSelf self;
+  if (members.is_ok() && server < members->servers.size()) {
+    self.store = members->servers[server]->store_id;
+    self.host = members->servers[server]->host;
+  }
+  locked([&] { links_[server]->self = self; });
+  return self;
 }
 
 Result<std::uint64_t> Session::reach(std::uint32_t server) {
@@ -224,6 +236,11 @@ Result<std::uint64_t> Session::reach(std::uint32_t server) {
 
 void Session::start(std::uint32_t server, std::uint64_t expected, net::Call call) {
   const std::lock_guard lock(mutex_);
+  ++under_way_;
+  call.done = [this, done = std::move(call.done)](Result<net::Reply> reply) {
+    --under_way_;
+    done(std::move(reply));
+  };
   const Result<net::Connection*> connection = connected(server);
   if (!connection.is_ok()) return call.done(connection.status());
   if (expected != 0 && expected != generation(server)) {
@@ -239,12 +256,26 @@ void Session::locked(const std::function<void()>& work) {
 
 void Session::progress() {
   const std::lock_guard lock(mutex_);
+  ++visits_;
   caller_->progress();
+}
+
+// As long as nobody else does.
+bool Session::look_after_calls(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const std::lock_guard lock(mutex_);
+    if (under_way_ == 0) return false;
+    if (std::exchange(visits_looked_, visits_) != visits_) return true;
+    caller_->progress();
+    if (under_way_ > 0) caller_->wait(net::Clock::now() + kCaretakersTurn);
+  }
+  return false;
 }
 
 void Session::run_until(const std::function<bool()>& is_ready) {
   for (;;) {
     const std::lock_guard lock(mutex_);
+    ++visits_;
     caller_->progress();
     if (is_ready()) return;
     caller_->wait(net::Clock::now() + kTurn);

@@ -3,7 +3,8 @@
 // A client's end of a file system: who the servers are, one connection to each, and calls under way.
 //
 // A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the lock while it sleeps, in
-// short turns, and all threads take turns: whoever holds the lock lets the answers of all come in.
+// short turns, and all threads take turns: whoever holds the lock lets the answers of all come in.  Calls that nobody waits for, since the program
+// computes meanwhile, have a caretaker.
 
 #include <atomic>
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include <weir/client/file_system.h>
+#include <weir/client/internal/caretaker.h>
 #include <weir/net/net.h>
 #include <weir/server/lifeline.h>
 #include <weir/wire/wire.h>
@@ -69,6 +71,12 @@ struct Outgoing {
   std::optional<Result<net::Reply>> result;
 };
 
+/// What only the server itself can tell.
+struct ServerSelf {
+  std::uint64_t store = 0;  ///< 0: it did not answer.
+  std::string host;         ///< As net::Identity has it.
+};
+
 /// True if doing it twice is the same as doing it once.
 enum class Repeat { kNever, kSafe };
 
@@ -120,6 +128,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void run_until(const std::function<bool()>& is_ready);
   /// Lets in what is there.
   void progress();
+  /// Calls are under way that nobody may wait for soon: they go on all the same.
+  void keep_going() { caretaker_.wake(); }
   /// Runs `work` with the session locked.
   void locked(const std::function<void()>& work);
 
@@ -127,7 +137,9 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::uint64_t generation(std::uint32_t server) const;
   /// Whether there is a connection that is not known to be broken.
   [[nodiscard]] bool is_connected(std::uint32_t server);
-  /// The store of each server; 0 of those that did not answer.  Asks those that it does not know, and has not tried in vain, yet.
+  /// What each server says of itself; nothing of those that did not answer.  Asks those that it does not know, and has not tried in vain, yet.
+  std::vector<ServerSelf> servers();
+  /// Of it, the stores; 0: not known.
   std::vector<std::uint64_t> stores();
   /// Connects if there is no connection.  \returns its generation
   Result<std::uint64_t> reach(std::uint32_t server);
@@ -143,16 +155,16 @@ class Session : public std::enable_shared_from_this<Session> {
     std::unique_ptr<net::Connection> connection;
     std::atomic<std::uint64_t> generation{0};
     std::shared_ptr<server::Lifeline> lifeline;  // null: memory of the server is not used
-    // Of the connection there is now; nothing: not asked yet, 0: asked in vain.
-    std::optional<std::uint64_t> store;
+    std::optional<ServerSelf> self;              // of the connection there is now; nothing: not asked yet
   };
 
   Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Caller> caller);
   void set_servers(const std::vector<net::Address>& servers);
   Result<net::Connection*> connected(std::uint32_t server);  // locked
-  std::uint64_t ask_store(std::uint32_t server);
+  ServerSelf ask_self(std::uint32_t server);
   void run_once(std::span<Outgoing*> calls);
   [[nodiscard]] Status unexpected(std::uint32_t server, const wire::ReplyHeadT& head) const;
+  bool look_after_calls(const std::stop_token& stop);
 
   ConnectOptions options_;
   net::Key key_;
@@ -161,6 +173,11 @@ class Session : public std::enable_shared_from_this<Session> {
   FairMutex mutex_;
   std::unique_ptr<net::Caller> caller_;
   std::vector<std::unique_ptr<Link>> links_;  // by the number of the server; connections end before the caller
+  // With the session locked:
+  std::size_t under_way_ = 0;        // calls
+  std::uint64_t visits_ = 0;         // how often somebody has let answers in
+  std::uint64_t visits_looked_ = 0;  // when the caretaker last looked
+  Caretaker caretaker_{[this](const std::stop_token& stop) { return look_after_calls(stop); }};
 };
 
 }  // namespace weir::client::internal

@@ -258,17 +258,22 @@ Result<Share> Transfer::share() const {
 }
 
 void Transfer::start(Offset from) {
-  // Locks are held over one call, and the client starts transfers of memory in one piece only.
-  if (bytes_ == 0 || file_.is_atomic() || std::holds_alternative<InPieces>(memory_)) {
+  // Locks are held over one call.
+  if (bytes_ == 0 || file_.is_atomic()) {
     static_cast<void>(run(from));
     return;
   }
   const Outcome ready = get_ready(from);
   if (!ready.is_ok() || bytes_ == 0) return end(ready);
+  traced_.phases[trace::kMove] -= trace::now();  // until it ends
+  if (auto* const pieces = std::get_if<InPieces>(&memory_)) {
+    pending_ = is_write_ ? view_->bound.start_write(from, bytes_, client::ConstMemory{pieces->data, pieces->layout})
+                         : view_->bound.start_read(from, bytes_, *pieces);
+    return;
+  }
   auto* const staged = std::get_if<Staged>(&memory_);
   std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
   const auto bytes = static_cast<std::size_t>(bytes_);
-  traced_.phases[trace::kMove] -= trace::now();  // until it ends
   pending_ = is_write_ ? view_->bound.start_write(from, std::span<const std::byte>(memory, bytes))
                        : view_->bound.start_read(from, std::span<std::byte>(memory, bytes));
 }

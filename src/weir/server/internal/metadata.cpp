@@ -444,11 +444,14 @@ Status Metadata::lay_out(const Ask& ask, const Request& request, wire::Attribute
     }
   }
   if (std::ssize(targets) != subfiles) {
-    return ask.error(ErrorCode::kInvalidArgument, concat(targets.size(), " targets for ", subfiles, " subfiles"));
+    return ask.error(ErrorCode::kInvalidArgument,
+                     concat(targets.size(), " targets for ", subfiles,
+                            " subfiles: one for each is needed, or none to have them chosen"));
   }
   for (const std::uint32_t target : targets) {
     if (target >= target_count_) {
-      return ask.error(ErrorCode::kInvalidArgument, concat("there is no target ", target, ", only ", target_count_));
+      return ask.error(ErrorCode::kInvalidArgument, concat("there is no target ", target,
+                                                           ": those of this file system are 0 to ", target_count_ - 1));
     }
   }
   attributes.layout = request.layout;
@@ -470,7 +473,7 @@ Status Metadata::change_owner(const Ask& ask, const wire::SetAttributesT& reques
 }
 
 Result<wire::AttributesT> Metadata::set_attributes(const wire::SetAttributesT& request, const Identity& who) {
-  const Ask ask{"set attributes of", request.path, who};
+  const Ask ask{request.layout.empty() ? "set attributes of" : "set layout of", request.path, who};
   WEIR_TRY(Record record, resolve(ask));
   wire::AttributesT& attributes = record.attributes;
   storage::Batch batch;
