@@ -1,19 +1,27 @@
 // MPI-IO through Weir against the MPI's own, in one run of one ordinary MPI program:
 //
-//   weir run -- mpirun -n 2 mpiio_bench_openmpi [--mb 16] [--repeats 5] [--case cyclic] [--only write] [--disk DIR] [--tmpfs DIR] [--json]
+//   weir run -- mpirun -n 2 mpiio_bench_openmpi [--tables] [--mb 16] [--repeats 5] [--case cyclic] [--only write] [--disk DIR] [--json]
 //
-// The program knows nothing of Weir but the name weir:/..., which the preloaded library takes for its own.
+// The program knows nothing of Weir but the name weir:/..., which the preloaded library takes for its own, and the hint weir_layout.
 //
-//   weir      the file weir:/...
+//   weir      the file weir:/..., in the store that `weir run` was told
 //   tmpfs     the MPI's own MPI-IO on a file in memory; "best" is the fastest of the hint sets below in this row, and its name is shown
-//   disk      the same on a file of the disk, in the page cache: nobody syncs
+//   disk      the same on a file of the disk, through the page cache
 //   manual    what an expert would write by hand: who owns which part of the file is worked out beforehand, then pack, MPI_Alltoallv,
-//             unpack, one pwrite (pread) of a contiguous part per rank on tmpfs; with collective calls only
+//             unpack, one pwrite (pread) of a contiguous part per rank on tmpfs (`manual disk`: on the disk); with collective calls only
 //   memcpy    all ranks copy as many bytes from one warm buffer to another: the bound
 //
-// write goes to a file just created, rewrite to one that is full, read comes from it.  Contenders take turns; the time of one turn is that
-// of the slowest rank, of the data call alone.  A ratio is rival / weir of the same turn: above 1, weir is faster.  Shown are the median
-// and, in brackets, the quartiles.  Every file is compared with what must be in it before anything is timed.
+// write goes to a file just created, rewrite to one that is full, read comes from it; nobody syncs.  durable is write and MPI_File_sync
+// (fsync by hand), for all contenders.  Contenders take turns; the time of one turn is that of the slowest rank, of the data call alone.
+// A ratio is rival / weir of the same turn: above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  Every file is
+// compared with what must be in it before anything is timed.  If a disk takes part, it is given time to settle (sync) before each turn.
+//
+// --tables compares how a file is stored, by its size: each rank a contiguous part, and blocks of a 3-D array of ints.
+//
+//   view      weir:/..., stored as the ranks see it (weir_layout=view): each rank's part is one subfile
+//   block     weir:/..., in stripes over the servers
+//
+// Ratios are to view.  The MPI's own MPI-IO gets the contiguous parts as bytes from a displacement on, which suits it best.
 //
 // Servers fault memory in ahead of use, up to 160 MiB each.  They do that between the turns: all ranks rest for a while (--rest MS) after
 // each write of a new file through weir, so that it costs no rival time.  With --rest 0 nothing is made up for, as when a program writes
@@ -26,6 +34,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +44,8 @@
 #include <unistd.h>
 
 #include <weir/base/spread.h>
+
+#include "fs_report.h"
 
 namespace {
 
@@ -49,9 +60,14 @@ struct Settings {
   std::string cases;       // those whose name contains this
   std::string operations;  // only this one
   std::string tmpfs = "/dev/shm";
-  std::string disk;          // empty: left out
-  double limit_seconds = 2;  // a contender slower than this gets no more turns
-  int rest_ms = 200;         // after each write of a new file through weir
+  std::string disk;              // empty: left out
+  std::string store = "memory";  // what `weir run` was told, to be reported
+  int servers = 1;               // likewise
+  bool tables = false;
+  Offset file_bytes = Offset{64} << 20;  // the largest of the tables
+  std::string svg;                       // of the tables
+  double limit_seconds = 2;              // a contender slower than this gets no more turns
+  int rest_ms = 200;                     // after each write of a new file through weir
   bool json = false;
 };
 
@@ -67,8 +83,20 @@ int world_size() {
   return size;
 }
 
+// Files outside Weir, which nobody else would remove.
+std::set<std::string>& local_files() {
+  static std::set<std::string> files;
+  return files;
+}
+
+void remove_local_files() {
+  for (const std::string& file : local_files()) ::unlink(file.c_str());
+  local_files().clear();
+}
+
 // A benchmark that cannot do what it claims to measure must not print numbers.
 [[noreturn]] void give_up(const std::string& what) {
+  remove_local_files();
   std::fprintf(stderr, "mpiio_bench: rank %d: %s\n", world_rank(), what.c_str());
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
@@ -258,11 +286,13 @@ Pattern cyclic(const Settings& settings, int k) {
       });
 }
 
-// Blocks of an n-D array dealt over the first three dimensions as evenly as the number of ranks allows.
-Pattern subcubes(const char* name, std::vector<int> shape, MPI_Datatype element, Offset element_bytes) {
+// Blocks of an n-D array dealt over the first three dimensions as evenly as the number of ranks allows, the third first: the parts of two
+// ranks are not just one half of the file each.
+Pattern subcubes(const std::string& name, std::vector<int> shape, MPI_Datatype element, Offset element_bytes) {
   std::vector<int> grid(shape.size(), 1);
   int left = world_size();
-  for (std::size_t i = 0; left > 1; i = (i + 1) % std::min<std::size_t>(3, shape.size())) {
+  const std::size_t dealt = std::min<std::size_t>(3, shape.size());
+  for (std::size_t i = dealt - 1; left > 1; i = (i + dealt - 1) % dealt) {
     int factor = 2;
     while (left % factor != 0) ++factor;
     grid[i] *= factor;
@@ -394,9 +424,20 @@ Pattern checkpoint(const Settings& settings) {
 
 // --- contenders -----------------------------------------------------------------------------------------------------------------
 
-enum class Operation { kWrite, kRewrite, kRead };
-constexpr std::pair<Operation, const char*> kOperations[] = {
-    {Operation::kWrite, "write"}, {Operation::kRewrite, "rewrite"}, {Operation::kRead, "read"}};
+enum class Operation { kWrite, kRewrite, kRead, kDurable };
+constexpr std::pair<Operation, const char*> kOperations[] = {{Operation::kWrite, "write"},
+                                                             {Operation::kRewrite, "rewrite"},
+                                                             {Operation::kRead, "read"},
+                                                             {Operation::kDurable, "durable"}};
+
+bool makes_file(Operation operation) { return operation == Operation::kWrite || operation == Operation::kDurable; }
+
+bool uses_disk(const Settings& settings) { return !settings.disk.empty() || settings.store != "memory"; }
+
+bool is_asked(Operation operation, const char* name, const Settings& settings) {
+  if (!settings.operations.empty()) return name == settings.operations;
+  return operation != Operation::kDurable || uses_disk(settings);
+}
 
 struct HintSet {
   std::string name;
@@ -470,6 +511,24 @@ class MpiFile {
                 "set_view " + path_);
   }
 
+  // A single piece, as the bytes from a displacement on.
+  void set_plain_view(const Piece& piece) {
+    char representation[] = "native";
+    require_mpi(MPI_File_set_view(file_, piece.file, MPI_BYTE, MPI_BYTE, representation, MPI_INFO_NULL),
+                "set_view " + path_);
+  }
+
+  // Of a file of Weir.  A layout too long for MPI_Info is none of stripes.
+  [[nodiscard]] bool is_striped() const {
+    MPI_Info info = MPI_INFO_NULL;
+    require_mpi(MPI_File_get_info(file_, &info), "get_info " + path_);
+    char layout[MPI_MAX_INFO_VAL + 1] = "";
+    int is_there = 0;
+    MPI_Info_get(info, "weir_layout", MPI_MAX_INFO_VAL, layout, &is_there);
+    MPI_Info_free(&info);
+    return is_there != 0 && std::string(layout).rfind("stripe", 0) == 0;
+  }
+
   void run(Job& job) {
     MPI_Status status;
     const Pattern& pattern = job.pattern;
@@ -484,6 +543,7 @@ class MpiFile {
                  : MPI_File_write_at(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status);
     }
     require_mpi(code, "access " + path_);
+    if (job.operation == Operation::kDurable) require_mpi(MPI_File_sync(file_), "sync " + path_);
     int count = 0;
     MPI_Get_count(&status, pattern.memory_type, &count);
     require(count == pattern.memory_count,
@@ -550,6 +610,7 @@ class Manual {
     if (!covers_all_) move(false);  // bytes between the pieces stay as they are
     unpack(theirs_, &Piece::file, in_, domain_.data() - first_);
     move(true);
+    if (job.operation == Operation::kDurable) require(::fsync(descriptor_) == 0, "fsync " + path_);
   }
 
  private:
@@ -644,27 +705,33 @@ void write_linear(const std::string& path, Offset bytes) {
 struct Contender {
   std::string name;
   std::string note;
+  bool is_ours = false;
   std::function<void()> before;  // not timed
   std::function<void()> turn;
   std::vector<double> seconds;
 };
 
-void print_row(const Job& job, const char* operation, const Contender& contender, const std::vector<double>& ours,
-               Offset bytes, const Settings& settings) {
+Spread ratio_of(const Contender& contender, const std::vector<double>& ours) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(ours.size(), contender.seconds.size()); ++i)
     ratios.push_back(contender.seconds[i] / ours[i]);
-  const Spread ratio = spread_of(ratios);
+  return spread_of(ratios);
+}
+
+void print_row(const Job& job, const char* operation, const Contender& contender, const std::vector<double>& ours,
+               Offset bytes, const Settings& settings) {
+  const Spread ratio = ratio_of(contender, ours);
   const double median = spread_of(contender.seconds).median;
   const char* way = job.collective ? "collective" : "independent";
   if (settings.json) {
     std::printf(
         "{\"mpi\": \"%s\", \"ranks\": %d, \"case\": \"%s\", \"way\": \"%s\", \"operation\": \"%s\", \"contender\": "
-        "\"%s\", \"hints\": \"%s\", "
+        "\"%s\", \"hints\": \"%s\", \"store\": \"%s\", \"servers\": %d, "
         "\"bytes\": %lld, \"milliseconds\": %.3f, \"ratio\": %.3f, \"ratio_low\": %.3f, \"ratio_high\": %.3f, "
         "\"repeats\": %zu}\n",
         WEIR_MPI_NAME, world_size(), job.pattern.name.c_str(), way, operation, contender.name.c_str(),
-        contender.note.c_str(), bytes, median * 1e3, ratio.median, ratio.low, ratio.high, contender.seconds.size());
+        contender.note.c_str(), settings.store.c_str(), settings.servers, bytes, median * 1e3, ratio.median, ratio.low,
+        ratio.high, contender.seconds.size());
   } else {
     std::printf("%-24s %-11s %-8s %-12s %9.2f %9.0f %8.2f  [%.2f, %.2f] %s\n", job.pattern.name.c_str(), way, operation,
                 contender.name.c_str(), median * 1e3, static_cast<double>(bytes) / median / 1e6, ratio.median,
@@ -673,9 +740,18 @@ void print_row(const Job& job, const char* operation, const Contender& contender
   std::fflush(stdout);
 }
 
+// One contender in one row of the tables.
+struct Cell {
+  std::string column;
+  std::string hints;
+  double megabytes_per_second = 0;
+  Spread ratio;  // to the first contender
+};
+
 struct Place {
   std::string name;
   std::string path;
+  bool is_ours = false;
 };
 
 class Row {
@@ -695,8 +771,16 @@ class Row {
     const auto open = [this, file, place, set](bool fresh) {
       file->reset();
       *file = std::make_unique<MpiFile>(place.path, set, fresh);
-      (*file)->set_view(job_.pattern);
+      if (settings_.tables && !place.is_ours && job_.pattern.mine.size() == 1) {
+        (*file)->set_plain_view(job_.pattern.mine.front());
+      } else {
+        (*file)->set_view(job_.pattern);
+      }
+      if (settings_.tables && place.is_ours)
+        require((*file)->is_striped() == (place.name == "block"),
+                place.name + ": " + place.path + " is stored otherwise");
     };
+    if (!place.is_ours) local_files().insert(place.path);
     open(!job_.pattern.read_only);
     if (!job_.pattern.read_only) {
       const Operation asked = std::exchange(job_.operation, Operation::kWrite);
@@ -706,9 +790,10 @@ class Row {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     verify(place.name, [&] { (*file)->run(job_); });
-    const bool fresh = job_.operation == Operation::kWrite;
+    const bool fresh = makes_file(job_.operation);
     contenders_.push_back({place.name,
                            set.name == "default" ? "" : set.name,
+                           place.is_ours,
                            [open, fresh] {
                              if (fresh) open(true);
                            },
@@ -716,8 +801,10 @@ class Row {
                            {}});
   }
 
-  void add_manual(const std::string& path) {
+  void add_manual(const std::string& name, const std::string& path) {
     if (!job_.collective) return;
+    local_files().insert(path);
+    if (job_.pattern.read_only) write_linear(path, job_.pattern.file_bytes);
     auto manual = std::make_shared<Manual>(job_.pattern, path);
     if (!job_.pattern.read_only) {
       const Operation asked = std::exchange(job_.operation, Operation::kWrite);
@@ -726,10 +813,11 @@ class Row {
       job_.operation = asked;
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    verify("manual", [&] { manual->run(job_); });
-    const bool fresh = job_.operation == Operation::kWrite;
-    contenders_.push_back({"manual",
+    verify(name, [&] { manual->run(job_); });
+    const bool fresh = makes_file(job_.operation);
+    contenders_.push_back({name,
                            "",
+                           false,
                            [manual, fresh] {
                              if (fresh && world_rank() == 0) manual->empty();
                            },
@@ -739,7 +827,7 @@ class Row {
 
   void add_memcpy() {
     contenders_.push_back(
-        {"memcpy", "", [] {}, [this] { std::memcpy(copy_.data(), job_.memory.data(), copy_.size()); }, {}});
+        {"memcpy", "", false, [] {}, [this] { std::memcpy(copy_.data(), job_.memory.data(), copy_.size()); }, {}});
   }
 
   void measure() {
@@ -748,8 +836,9 @@ class Row {
       for (Contender& contender : contenders_) {
         if (!contender.seconds.empty() && contender.seconds.back() > settings_.limit_seconds) continue;
         contender.before();
+        settle();
         contender.seconds.push_back(seconds_of(contender.turn));
-        if (contender.name == "weir") rest();
+        if (contender.is_ours) rest();
       }
     }
   }
@@ -757,24 +846,55 @@ class Row {
   // Of several hint sets of one place, the default and the fastest.
   void print() {
     if (world_rank() != 0) return;
-    const std::vector<double> ours = contenders_.front().seconds;
-    std::map<std::string, const Contender*> best;
+    const auto best = fastest();
     for (const Contender& contender : contenders_) {
-      const Contender*& fastest = best[contender.name];
-      if (fastest == nullptr || spread_of(contender.seconds).median < spread_of(fastest->seconds).median)
-        fastest = &contender;
+      if (contender.note.empty() || best.at(contender.name) == &contender)
+        print_row(job_, name_, contender, contenders_.front().seconds, bytes_, settings_);
     }
+  }
+
+  // The same as cells of a table, one column for each contender and one more for the fastest hints.
+  [[nodiscard]] std::vector<Cell> cells() const {
+    const auto best = fastest();
+    std::vector<Cell> cells;
     for (const Contender& contender : contenders_) {
-      if (contender.note.empty()) print_row(job_, name_, contender, ours, bytes_, settings_);
-      if (!contender.note.empty() && best[contender.name] == &contender)
-        print_row(job_, name_, contender, ours, bytes_, settings_);
+      if (!contender.note.empty()) continue;
+      cells.push_back(cell_of(contender.name, contender));
+      if (has_hints(contender.name)) cells.push_back(cell_of(contender.name + " best", *best.at(contender.name)));
     }
+    return cells;
   }
 
  private:
   void rest() const {
-    if (job_.operation == Operation::kWrite) ::usleep(static_cast<useconds_t>(settings_.rest_ms) * 1000);
+    if (makes_file(job_.operation)) ::usleep(static_cast<useconds_t>(settings_.rest_ms) * 1000);
     MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  // What others left to be written to the disk is not to be waited for in this turn.
+  void settle() const {
+    if (!uses_disk(settings_)) return;
+    if (world_rank() == 0) ::sync();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  [[nodiscard]] std::map<std::string, const Contender*> fastest() const {
+    std::map<std::string, const Contender*> best;
+    for (const Contender& contender : contenders_) {
+      const Contender*& one = best[contender.name];
+      if (one == nullptr || spread_of(contender.seconds).median < spread_of(one->seconds).median) one = &contender;
+    }
+    return best;
+  }
+
+  [[nodiscard]] bool has_hints(const std::string& name) const {
+    return std::any_of(contenders_.begin(), contenders_.end(),
+                       [&](const Contender& one) { return one.name == name && !one.note.empty(); });
+  }
+
+  [[nodiscard]] Cell cell_of(const std::string& name, const Contender& contender) const {
+    return {name, contender.note, static_cast<double>(bytes_) / spread_of(contender.seconds).median / 1e6,
+            ratio_of(contender, contenders_.front().seconds)};
   }
 
   void verify(const std::string& who, const std::function<void()>& access) {
@@ -793,38 +913,58 @@ class Row {
   std::vector<Contender> contenders_;
 };
 
+// Distinct from those of other runs on this machine.
+std::string file_name() {
+  int id = static_cast<int>(::getpid());
+  MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return "/weir_mpiio_bench." + std::to_string(id) + ".";
+}
+
+// Those of the MPI library.
+std::vector<Place> rival_places(const Settings& settings) {
+  std::vector<Place> places = {{"tmpfs", settings.tmpfs + file_name()}};
+  if (!settings.disk.empty()) places.push_back({"disk", settings.disk + file_name()});
+  return places;
+}
+
+void add_rivals(Row& row, const Pattern& pattern, const std::vector<Place>& places) {
+  for (const Place& place : places) {
+    for (std::size_t i = 0; i < hint_sets().size(); ++i) {
+      const std::string path = place.path + std::to_string(i);
+      if (pattern.read_only) write_linear(path, pattern.file_bytes);
+      row.add_file({place.name, path}, hint_sets()[i]);
+    }
+  }
+}
+
+// Collective; afterwards, nothing is left of a pattern.
+void remove_files(const std::vector<std::string>& ours) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank() != 0) return;
+  for (const std::string& path : ours) MPI_File_delete(path.c_str(), MPI_INFO_NULL);
+  remove_local_files();
+}
+
 void measure_calls(const Pattern& pattern, const Settings& settings) {
   if (pattern.name.find(settings.cases) == std::string::npos) return;
-  std::vector<Place> places = {{"weir", "weir:/mpiio_bench"}, {"tmpfs", settings.tmpfs + "/weir_mpiio_bench"}};
-  if (!settings.disk.empty()) places.push_back({"disk", settings.disk + "/weir_mpiio_bench"});
-  const std::string manual = settings.tmpfs + "/weir_mpiio_bench.manual";
+  const std::string ours = "weir:/mpiio_bench";
+  const std::vector<Place> places = rival_places(settings);
   for (const bool collective : {false, true}) {
     for (const auto& [operation, name] : kOperations) {
-      if (!settings.operations.empty() && name != settings.operations) continue;
+      if (!is_asked(operation, name, settings)) continue;
       if (pattern.read_only && operation != Operation::kRead) continue;
       Row row(settings, pattern, collective, operation, name);
-      for (const Place& place : places) {
-        for (std::size_t i = 0; i < hint_sets().size(); ++i) {
-          if (i > 0 && place.name == "weir") break;
-          const std::string path = place.path + std::to_string(i);
-          if (pattern.read_only) write_linear(path, pattern.file_bytes);
-          row.add_file({place.name, path}, hint_sets()[i]);
-        }
-      }
-      if (pattern.read_only) write_linear(manual, pattern.file_bytes);
-      row.add_manual(manual);
+      if (pattern.read_only) write_linear(ours, pattern.file_bytes);
+      row.add_file({"weir", ours, true}, hint_sets().front());
+      add_rivals(row, pattern, places);
+      for (const Place& place : places)
+        row.add_manual(place.name == "tmpfs" ? "manual" : "manual " + place.name, place.path + "manual");
       row.add_memcpy();
       row.measure();
       row.print();
     }
   }
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (world_rank() != 0) return;
-  for (const Place& place : places) {
-    for (std::size_t i = 0; i < hint_sets().size(); ++i)
-      MPI_File_delete((place.path + std::to_string(i)).c_str(), MPI_INFO_NULL);
-  }
-  ::unlink(manual.c_str());
+  remove_files({ours});
 }
 
 void measure_pattern(Pattern pattern, const Settings& settings) {
@@ -843,8 +983,8 @@ void measure_views(const Settings& settings) {
     Pattern pattern;
     pattern.etype = MPI_FLOAT;
     const int width = 1 + i * 13;
-    pattern.filetype =
-        subarray({1000, 1000, 1000}, {1000 - i, width, 500 + i}, {i, 1000 - width - world_rank(), 2 * i}, MPI_FLOAT);
+    pattern.filetype = subarray({1000, 1000, 1000}, {1000 - i, width, 500 + i},
+                                {i, std::max(0, 1000 - width - world_rank()), 2 * i}, MPI_FLOAT);
     patterns.push_back(pattern);
   }
   const double seconds = seconds_of([&] {
@@ -862,10 +1002,129 @@ void measure_views(const Settings& settings) {
   for (Pattern& pattern : patterns) MPI_Type_free(&pattern.filetype);
 }
 
+// --- how files are stored ---------------------------------------------------------------------------------------------------------
+
+const char* way_to_servers() {
+  const char* direct = std::getenv("WEIR_DIRECT");
+  return direct != nullptr && std::strcmp(direct, "off") == 0 ? "by message" : "direct";
+}
+
+std::string describe(const Settings& settings) {
+  return std::string(WEIR_MPI_NAME) + ", " + std::to_string(world_size()) + " ranks, " +
+         std::to_string(settings.servers) + (settings.servers == 1 ? " server" : " servers") + " (" + way_to_servers() +
+         "), store " + settings.store + ", " + std::to_string(settings.repeats) + " repeats";
+}
+
+// One figure: a table by file size, and the curves of a plot.
+class Figure {
+ public:
+  explicit Figure(std::string title) : title_(std::move(title)) {}
+
+  void add(Offset file_bytes, bool collective, const char* operation, const std::vector<Cell>& cells) {
+    const std::string way = collective ? "collective" : "independent";
+    const double mebibytes = static_cast<double>(file_bytes) / 1048576.0;
+    std::vector<std::string> row = {weir::bench::number(mebibytes, 0), way, operation};
+    for (const Cell& cell : cells) row.push_back(weir::bench::number(cell.megabytes_per_second, 0));
+    std::vector<std::string> columns = {"MiB", "way", "call"};
+    for (const Cell& cell : cells) columns.push_back(cell.column);
+    std::string hints;
+    for (const Cell& cell : cells) {
+      if (!is_compared(cell, cells)) continue;
+      columns.push_back(cell.column + "/" + cells.front().column);
+      row.push_back(weir::bench::number(cell.ratio.median, 2) + " [" + weir::bench::number(cell.ratio.low, 2) + ", " +
+                    weir::bench::number(cell.ratio.high, 2) + "]");
+      if (!cell.hints.empty()) hints += (hints.empty() ? "" : "; ") + cell.hints;
+    }
+    columns.emplace_back("hints");
+    row.push_back(hints);
+    table_.columns = std::move(columns);
+    table_.rows.push_back(std::move(row));
+    plot(way + " " + operation, mebibytes, cells);
+  }
+
+  [[nodiscard]] weir::bench::Table table(const Settings& settings) const {
+    weir::bench::Table table = table_;
+    table.title = title_ + ": " + describe(settings) + "; MB/s";
+    return table;
+  }
+  [[nodiscard]] const std::vector<weir::bench::PlotPanel>& panels() const { return panels_; }
+
+ private:
+  // Of a place with hints, only the fastest.  The bound is for the eye.
+  static bool is_compared(const Cell& cell, const std::vector<Cell>& cells) {
+    if (&cell == &cells.front() || cell.column == "memcpy") return false;
+    return std::none_of(cells.begin(), cells.end(),
+                        [&](const Cell& other) { return other.column == cell.column + " best"; });
+  }
+
+  void plot(const std::string& call, double mebibytes, const std::vector<Cell>& cells) {
+    const std::string title = title_ + ", " + call;
+    auto panel = std::find_if(panels_.begin(), panels_.end(), [&](const auto& one) { return one.title == title; });
+    if (panel == panels_.end()) {
+      panels_.push_back({title, "file, MiB", "MB/s", false, {}});
+      panel = panels_.end() - 1;
+      for (const Cell& cell : cells) panel->series.push_back({cell.column, {}});
+    }
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      panel->series[i].points.push_back({mebibytes, cells[i].megabytes_per_second});
+  }
+
+  std::string title_;
+  weir::bench::Table table_;
+  std::vector<weir::bench::PlotPanel> panels_;
+};
+
+void measure_storage(Pattern pattern, const Settings& settings, Figure& figure) {
+  const std::string ours = "weir:/mpiio_bench_";
+  const std::vector<Place> places = rival_places(settings);
+  for (const bool collective : {false, true}) {
+    for (const auto& [operation, name] : kOperations) {
+      if (!is_asked(operation, name, settings)) continue;
+      Row row(settings, pattern, collective, operation, name);
+      row.add_file({"view", ours + "view", true}, {"default", {{"weir_layout", "view"}}});
+      row.add_file({"block", ours + "block", true}, hint_sets().front());
+      add_rivals(row, pattern, places);
+      row.add_memcpy();
+      row.measure();
+      if (settings.json) row.print();
+      if (world_rank() == 0) figure.add(pattern.file_bytes, collective, name, row.cells());
+    }
+  }
+  remove_files({ours + "view", ours + "block"});
+  MPI_Type_free(&pattern.filetype);
+}
+
+// plot.svg becomes plot-4.svg: each number of ranks is a run of its own.
+std::string with_ranks(const std::string& file) {
+  const std::size_t dot = file.rfind('.');
+  const std::size_t at = dot == std::string::npos || file.find('/', dot) != std::string::npos ? file.size() : dot;
+  return file.substr(0, at) + "-" + std::to_string(world_size()) + file.substr(at);
+}
+
+void run_tables(const Settings& settings) {
+  Figure contiguous_parts("contiguous");
+  Figure strided_parts("strided");
+  for (int edge = 64; Offset{4} * edge * edge * edge <= settings.file_bytes; edge *= 2) {
+    if (std::string("contiguous").find(settings.cases) != std::string::npos)
+      measure_storage(subcubes("contiguous", {edge * edge * edge}, MPI_INT, 4), settings, contiguous_parts);
+    if (std::string("strided").find(settings.cases) != std::string::npos)
+      measure_storage(subcubes("strided", {edge, edge, edge}, MPI_INT, 4), settings, strided_parts);
+  }
+  if (world_rank() != 0) return;
+  std::vector<weir::bench::PlotPanel> panels;
+  for (const Figure* figure : {&contiguous_parts, &strided_parts}) {
+    if (figure->panels().empty()) continue;
+    panels.insert(panels.end(), figure->panels().begin(), figure->panels().end());
+    if (!settings.json) weir::bench::print_text({figure->table(settings)});
+  }
+  if (!settings.svg.empty())
+    weir::bench::write_file(with_ranks(settings.svg), weir::bench::draw_panels(describe(settings), panels, 3));
+}
+
 void run(const Settings& settings) {
   if (world_rank() == 0 && !settings.json) {
-    std::printf("%s, %d ranks, %.1f MiB per rank, %d repeats\n", WEIR_MPI_NAME, world_size(),
-                static_cast<double>(settings.bytes_per_rank) / 1048576.0, settings.repeats);
+    std::printf("%s, %.1f MiB per rank\n", describe(settings).c_str(),
+                static_cast<double>(settings.bytes_per_rank) / 1048576.0);
     std::printf("%-24s %-11s %-8s %-12s %9s %9s %8s  %s\n", "case", "way", "call", "contender", "ms", "MB/s", "ratio",
                 "quartiles, hints");
   }
@@ -885,9 +1144,16 @@ void run(const Settings& settings) {
 }
 
 constexpr const char* kUsage =
-    "usage: mpiio_bench [--mb MEGABYTES_PER_RANK] [--repeats N] [--case PART_OF_NAME] [--only write|rewrite|read] "
-    "[--tmpfs DIR] "
-    "[--disk DIR] [--limit SECONDS] [--rest MS] [--json]";
+    "usage: mpiio_bench [--tables] [--mb N] [--repeats N] [--case TEXT] [--only write|rewrite|read|durable]\n"
+    "                   [--tmpfs DIR] [--disk DIR] [--limit SECONDS] [--rest MS] [--json]\n"
+    "                   [--file-mb N] [--svg FILE] [--store TEXT] [--servers N]\n"
+    "`weir bench mpiio --help` says what they mean.  --store and --servers are what `weir run` was told, to be "
+    "reported.\n";
+
+bool is_operation(const std::string& text) {
+  return std::any_of(std::begin(kOperations), std::end(kOperations),
+                     [&](const auto& operation) { return text == operation.second; });
+}
 
 Settings parse_arguments(int argc, char** argv) {
   Settings settings;
@@ -895,8 +1161,13 @@ Settings parse_arguments(int argc, char** argv) {
     const std::string argument = argv[i];
     const std::string text = i + 1 < argc ? argv[i + 1] : "";
     const double value = std::atof(text.c_str());
-    if (argument == "--json") {
-      settings.json = true;
+    if (argument == "--help" || argument == "-h") {
+      if (world_rank() == 0) std::fputs(kUsage, stdout);
+      MPI_Finalize();
+      std::exit(0);
+    }
+    if (argument == "--json" || argument == "--tables") {
+      (argument == "--json" ? settings.json : settings.tables) = true;
       continue;
     }
     require(!text.empty(), kUsage);
@@ -911,8 +1182,16 @@ Settings parse_arguments(int argc, char** argv) {
       settings.rest_ms = static_cast<int>(value);
     } else if (argument == "--case") {
       settings.cases = text;
-    } else if (argument == "--only") {
+    } else if (argument == "--only" && is_operation(text)) {
       settings.operations = text;
+    } else if (argument == "--file-mb" && value >= 1 && value <= 512) {
+      settings.file_bytes = static_cast<Offset>(value * 1048576.0);
+    } else if (argument == "--svg") {
+      settings.svg = text;
+    } else if (argument == "--store") {
+      settings.store = text;
+    } else if (argument == "--servers" && value >= 1) {
+      settings.servers = static_cast<int>(value);
     } else if (argument == "--tmpfs") {
       settings.tmpfs = text;
     } else if (argument == "--disk") {
@@ -928,7 +1207,8 @@ Settings parse_arguments(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  run(parse_arguments(argc, argv));
+  const Settings settings = parse_arguments(argc, argv);
+  settings.tables ? run_tables(settings) : run(settings);
   MPI_Finalize();
   return 0;
 }
