@@ -12,7 +12,7 @@
 //   memcpy    all ranks copy as many bytes from one warm buffer to another: the bound
 //
 // write goes to a file just created, rewrite to one that is full, read comes from it; nobody syncs.  durable is write and MPI_File_sync
-// (fsync by hand), for all contenders.  Contenders take turns; the time of one turn is that of the slowest rank, of the data call alone.
+// (fsync by hand), for all contenders; cold is read after all files on the disk were taken out of the page cache.  Contenders take turns; the time of one turn is that of the slowest rank, of the data call alone.
 // A ratio is rival / weir of the same turn: above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  Every file is
 // compared with what must be in it before anything is timed.  If a disk takes part, it is given time to settle (sync) before each turn.
 //
@@ -31,6 +31,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -424,19 +425,22 @@ Pattern checkpoint(const Settings& settings) {
 
 // --- contenders -----------------------------------------------------------------------------------------------------------------
 
-enum class Operation { kWrite, kRewrite, kRead, kDurable };
+enum class Operation { kWrite, kRewrite, kRead, kDurable, kCold };
 constexpr std::pair<Operation, const char*> kOperations[] = {{Operation::kWrite, "write"},
                                                              {Operation::kRewrite, "rewrite"},
                                                              {Operation::kRead, "read"},
-                                                             {Operation::kDurable, "durable"}};
+                                                             {Operation::kDurable, "durable"},
+                                                             {Operation::kCold, "cold"}};
 
 bool makes_file(Operation operation) { return operation == Operation::kWrite || operation == Operation::kDurable; }
+
+bool only_reads(Operation operation) { return operation == Operation::kRead || operation == Operation::kCold; }
 
 bool uses_disk(const Settings& settings) { return !settings.disk.empty() || settings.store != "memory"; }
 
 bool is_asked(Operation operation, const char* name, const Settings& settings) {
   if (!settings.operations.empty()) return name == settings.operations;
-  return operation != Operation::kDurable || uses_disk(settings);
+  return (operation != Operation::kDurable && operation != Operation::kCold) || uses_disk(settings);
 }
 
 struct HintSet {
@@ -534,7 +538,7 @@ class MpiFile {
     const Pattern& pattern = job.pattern;
     void* memory = job.memory.data();
     int code = MPI_SUCCESS;
-    if (job.operation == Operation::kRead) {
+    if (only_reads(job.operation)) {
       code = job.collective ? MPI_File_read_at_all(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status)
                             : MPI_File_read_at(file_, 0, memory, pattern.memory_count, pattern.memory_type, &status);
     } else {
@@ -596,7 +600,7 @@ class Manual {
   void empty() const { require(::ftruncate(descriptor_, 0) == 0, "truncate " + path_); }
 
   void run(Job& job) {
-    if (job.operation == Operation::kRead) {
+    if (only_reads(job.operation)) {
       move(false);
       pack(theirs_, &Piece::file, domain_.data() - first_, in_);
       MPI_Alltoallv(in_.data(), their_counts_.data(), their_places_.data(), MPI_BYTE, out_.data(), mine_counts_.data(),
@@ -740,6 +744,24 @@ void print_row(const Job& job, const char* operation, const Contender& contender
   std::fflush(stdout);
 }
 
+void forget_pages(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY);
+  if (descriptor < 0) return;  // it has been removed
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(descriptor);
+}
+
+// Takes what rivals and Weir's store have on the disk out of the page cache.  \pre It is synced.
+void forget_files(const Settings& settings) {
+  for (const std::string& file : local_files()) forget_pages(file);
+  const std::string disk = "disk:";
+  if (settings.store.rfind(disk, 0) != 0) return;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(settings.store.substr(disk.size()), error)) {
+    if (entry.is_regular_file(error)) forget_pages(entry.path().string());
+  }
+}
+
 // One contender in one row of the tables.
 struct Cell {
   std::string column;
@@ -874,7 +896,10 @@ class Row {
   // What others left to be written to the disk is not to be waited for in this turn.
   void settle() const {
     if (!uses_disk(settings_)) return;
-    if (world_rank() == 0) ::sync();
+    if (world_rank() == 0) {
+      ::sync();
+      if (job_.operation == Operation::kCold) forget_files(settings_);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
@@ -952,7 +977,7 @@ void measure_calls(const Pattern& pattern, const Settings& settings) {
   for (const bool collective : {false, true}) {
     for (const auto& [operation, name] : kOperations) {
       if (!is_asked(operation, name, settings)) continue;
-      if (pattern.read_only && operation != Operation::kRead) continue;
+      if (pattern.read_only && !only_reads(operation)) continue;
       Row row(settings, pattern, collective, operation, name);
       if (pattern.read_only) write_linear(ours, pattern.file_bytes);
       row.add_file({"weir", ours, true}, hint_sets().front());
@@ -1144,7 +1169,7 @@ void run(const Settings& settings) {
 }
 
 constexpr const char* kUsage =
-    "usage: mpiio_bench [--tables] [--mb N] [--repeats N] [--case TEXT] [--only write|rewrite|read|durable]\n"
+    "usage: mpiio_bench [--tables] [--mb N] [--repeats N] [--case TEXT] [--only write|rewrite|read|durable|cold]\n"
     "                   [--tmpfs DIR] [--disk DIR] [--limit SECONDS] [--rest MS] [--json]\n"
     "                   [--file-mb N] [--svg FILE] [--store TEXT] [--servers N]\n"
     "`weir bench mpiio --help` says what they mean.  --store and --servers are what `weir run` was told, to be "
