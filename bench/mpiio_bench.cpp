@@ -472,23 +472,28 @@ std::string with_ranks(const std::string& file) {
   return file.substr(0, at) + "-" + std::to_string(world_size()) + file.substr(at);
 }
 
-void run_tables(const Settings& settings) {
-  Figure contiguous_parts("contiguous");
-  Figure strided_parts("strided");
+Figure measure_figure(const std::string& title, bool is_strided, const Settings& settings) {
+  Figure figure(title);
   for (int edge = 64; Offset{4} * edge * edge * edge <= settings.file_bytes; edge *= 2) {
-    if (std::string("contiguous").find(settings.cases) != std::string::npos)
-      measure_storage(subcubes("contiguous", {edge * edge * edge}, MPI_INT, 4), settings, contiguous_parts);
-    if (std::string("strided").find(settings.cases) != std::string::npos)
-      measure_storage(subcubes("strided", {edge, edge, edge}, MPI_INT, 4), settings, strided_parts);
+    const std::vector<int> shape =
+        is_strided ? std::vector<int>{edge, edge, edge} : std::vector<int>{edge * edge * edge};
+    measure_storage(subcubes(title, shape, MPI_INT, 4), settings, figure);
   }
-  if (world_rank() != 0) return;
+  return figure;
+}
+
+void run_tables(const Settings& settings) {
   std::vector<weir::bench::PlotPanel> panels;
-  for (const Figure* figure : {&contiguous_parts, &strided_parts}) {
-    if (figure->panels().empty()) continue;
-    panels.insert(panels.end(), figure->panels().begin(), figure->panels().end());
-    if (!settings.json) weir::bench::print_text({figure->table(settings)});
+  for (const bool is_strided : {false, true}) {
+    const std::string title = is_strided ? "strided" : "contiguous";
+    if (title.find(settings.cases) == std::string::npos) continue;
+    const Figure figure = measure_figure(title, is_strided, settings);
+    if (world_rank() != 0) continue;
+    panels.insert(panels.end(), figure.panels().begin(), figure.panels().end());
+    if (!settings.json) weir::bench::print_text({figure.table(settings)});
+    std::fflush(stdout);
   }
-  if (!settings.svg.empty())
+  if (world_rank() == 0 && !settings.svg.empty())
     weir::bench::write_file(with_ranks(settings.svg), weir::bench::draw_panels(describe(settings), panels, 3));
 }
 
