@@ -12,9 +12,10 @@
 //   memcpy    all ranks copy as many bytes from one warm buffer to another: the bound
 //
 // write goes to a file just created, rewrite to one that is full, read comes from it; nobody syncs.  durable is write and MPI_File_sync
-// (fsync by hand), for all contenders; cold is read after all files on the disk were taken out of the page cache.  Contenders take turns; the time of one turn is that of the slowest rank, of the data call alone.
-// A ratio is rival / weir of the same turn: above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  Every file is
-// compared with what must be in it before anything is timed.  If a disk takes part, it is given time to settle (sync) before each turn.
+// (fsync by hand), for all contenders; cold is read after all files on the disk were taken out of the page cache.  Contenders take turns;
+// the time of one turn, of the data call alone, is from the start of the first rank to the end of the last.  A ratio is rival / weir of the
+// same turn: above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  Every file is compared with what must be in it
+// before anything is timed.  If a disk takes part, it is given time to settle (sync) before each turn.
 //
 // --tables compares how a file is stored, by its size: each rank a contiguous part, and blocks of a 3-D array of ints.
 //
@@ -375,15 +376,17 @@ void measure_views(const Settings& settings) {
 
 // --- how files are stored ---------------------------------------------------------------------------------------------------------
 
-const char* way_to_servers() {
+// Only the memory of a store can be reached directly.
+const char* way_to_servers(const Settings& settings) {
   const char* direct = std::getenv("WEIR_DIRECT");
-  return direct != nullptr && std::strcmp(direct, "off") == 0 ? "by message" : "direct";
+  const bool is_off = direct != nullptr && std::strcmp(direct, "off") == 0;
+  return is_off || settings.store != "memory" ? "by message" : "direct";
 }
 
 std::string describe(const Settings& settings) {
   return std::string(WEIR_MPI_NAME) + ", " + std::to_string(world_size()) + " ranks, " +
-         std::to_string(settings.servers) + (settings.servers == 1 ? " server" : " servers") + " (" + way_to_servers() +
-         "), store " + settings.store + ", " + std::to_string(settings.repeats) + " repeats";
+         std::to_string(settings.servers) + (settings.servers == 1 ? " server" : " servers") + " (" +
+         way_to_servers(settings) + "), store " + settings.store + ", " + std::to_string(settings.repeats) + " repeats";
 }
 
 // One figure: a table by file size, and the curves of a plot.

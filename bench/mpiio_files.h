@@ -40,7 +40,7 @@ struct Job {
   std::vector<std::byte> memory;
 };
 
-/// Of the slowest rank.  Collective.
+/// From the start of the first rank to the end of the last: ranks that share a core do not run at the same time.  Collective, on one host.
 double seconds_of(const std::function<void()>& turn);
 
 /// A file of the MPI library, or of Weir: the calls are the same.
