@@ -162,6 +162,8 @@ step_release() {
     expect "bench pack ($mpi)" logged "bench-pack-$mpi" $bin/weir bench pack --mpi $mpi --ranks 1 --quick
     expect "bench redist ($mpi)" logged "bench-redist-$mpi" $bin/weir bench redist --mpi $mpi --mb 4 --repeats 2
     expect "bench mpiio ($mpi)" logged "bench-mpiio-$mpi" $bin/weir bench mpiio --mpi $mpi --mb 1 --repeats 1
+    expect "bench mpiio --tables ($mpi)" logged "bench-mpiio-tables-$mpi" $bin/weir bench mpiio --tables --mpi $mpi \
+      --file-mb 1 --repeats 1
   done
 }
 

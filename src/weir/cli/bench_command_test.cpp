@@ -30,8 +30,32 @@ TEST(BenchCommandTest, StartsAProgramDirectlyOrUnderALauncher) {
   EXPECT_EQ(words.front(), "mpirun.openmpi");
   EXPECT_THAT(words, Contains("redist_bench_openmpi"));
   EXPECT_EQ(words.back(), "--quick");
-  const auto run = bench_command("mpiio_bench_openmpi", Start::kWeirRun, options);
-  EXPECT_THAT(std::vector(run.begin() + 1, run.begin() + 4), ElementsAre("run", "--", "mpirun.openmpi"));
+}
+
+// From its second word on: the first is this program.
+std::vector<std::string> words_in_weir_run(const BenchOptions& options) {
+  auto words = bench_command("mpiio_bench_mpich", Start::kWeirRun, options);
+  words.erase(words.begin());
+  return words;
+}
+
+TEST(BenchCommandTest, GivesAProgramAFileSystem) {
+  BenchOptions options;
+  options.mpi = "mpich";
+  options.ranks = 4;
+  options.rest = {"--json"};
+  EXPECT_THAT(words_in_weir_run(options),
+              ElementsAre("run", "--servers", "1", "--store", "memory", "--", "mpiexec.mpich", "-n", "4",
+                          "mpiio_bench_mpich", "--servers", "1", "--store", "memory", "--json"));
+  options.tables = true;
+  EXPECT_THAT(words_in_weir_run(options),
+              ElementsAre("run", "--servers", "4", "--store", "memory", "--", "mpiexec.mpich", "-n", "4",
+                          "mpiio_bench_mpich", "--servers", "4", "--store", "memory", "--tables", "--json"));
+  options.servers = 2;
+  options.store = "disk:/scratch";
+  EXPECT_THAT(words_in_weir_run(options), ElementsAre("run", "--servers", "2", "--store", "disk:/scratch/ranks-4", "--",
+                                                      "mpiexec.mpich", "-n", "4", "mpiio_bench_mpich", "--servers", "2",
+                                                      "--store", "disk:/scratch/ranks-4", "--tables", "--json"));
 }
 
 int run_words(const std::vector<const char*>& words, std::string& err) {
@@ -56,6 +80,8 @@ TEST(BenchCommandTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(err, HasSubstr("nothing"));
   EXPECT_EQ(run_words({"weir", "bench", "redist", "--mpi", "other"}, err), kExitBad);
   EXPECT_THAT(err, HasSubstr("other"));
+  EXPECT_EQ(run_words({"weir", "bench", "redist", "--ranks", "2,0"}, err), kExitBad);
+  EXPECT_THAT(err, HasSubstr("--ranks"));
 }
 
 }  // namespace

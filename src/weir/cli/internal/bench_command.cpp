@@ -11,6 +11,7 @@
 #include <weir/cli/internal/bench_command.h>
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/exec.h>
+#include <weir/cli/internal/job_child.h>
 
 namespace weir::cli::internal {
 namespace {
@@ -21,7 +22,28 @@ struct Bench {
   bool per_mpi;
   Start launch;
   const char* summary;
+  const char* footer = "Other arguments go to the benchmark; a wrong one makes it say what it takes.";
 };
+
+constexpr char kMpiioHelp[] =
+    "Other arguments go to the benchmark:\n"
+    "  --mb N          MiB of each rank [16]\n"
+    "  --repeats N     turns of each contender [5]\n"
+    "  --case TEXT     only patterns whose name holds it\n"
+    "  --only CALL     only write (a new file), rewrite, read, durable (write and MPI_File_sync), or cold (read what\n"
+    "                  is not in the page cache)\n"
+    "  --tmpfs DIR     where rivals have their files in memory [/dev/shm]\n"
+    "  --disk DIR      rivals on a disk, too; adds durable and cold to the calls, as --store disk:DIR does\n"
+    "  --limit S       a contender that took longer gets no more turns [2]\n"
+    "  --rest MS       after each new file, for the servers to make memory ready [200]\n"
+    "  --json          a line of JSON for each row\n"
+    "  --file-mb N     the largest file of --tables: 1, 8, 64, 512 MiB [64]\n"
+    "  --svg FILE      plots of --tables; the number of ranks is added to the name\n\n"
+    "WEIR_DIRECT=off in the environment makes ranks reach the servers by message.\n\n"
+    "Examples:\n"
+    "  weir bench mpiio --mpi mpich --ranks 2,4,8 --mb 4\n"
+    "  weir bench mpiio --store disk:/scratch/weir --disk /scratch --case checkpoint\n"
+    "  weir bench mpiio --tables --ranks 2,4,8 --svg tables.svg\n";
 
 constexpr Bench kBenches[] = {
     {"copy", "transfer_bench", false, Start::kAlone,
@@ -30,7 +52,7 @@ constexpr Bench kBenches[] = {
     {"paths", "model_bench", false, Start::kAlone, "Packet strides, and local copies direct against packed"},
     {"redist", "redist_bench", true, Start::kRanks, "Redistribution of arrays against MPI_Alltoallw with darray types"},
     {"mpiio", "mpiio_bench", true, Start::kWeirRun,
-     "MPI-IO through Weir against the MPI's own and MPI_Alltoallv by hand"},
+     "MPI-IO through Weir against the MPI's own and MPI_Alltoallv by hand", kMpiioHelp},
     {"view", "view_bench", false, Start::kAlone, "Views against memcpy, list I/O, data sieving and two-phase I/O"},
     {"matrix", "matrix_bench", false, Start::kAlone,
      "Phases of writing a matrix: layouts of columns, squares and rows"},
@@ -66,7 +88,12 @@ std::vector<std::string> launcher(const BenchOptions& options) {
   return words;
 }
 
-Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& console) {
+[[nodiscard]] Status cannot_start(const std::string& word, int code) {
+  return {ErrorCode::kIoError, concat("cannot start ", word, ": ", std::strerror(code))};
+}
+
+// One after the other; this process becomes the last.
+Result<int> run_bench(const Bench& bench, BenchOptions options, const std::vector<int>& ranks, Console& console) {
   const std::string name = bench.per_mpi ? concat(bench.program, "_", options.mpi) : std::string(bench.program);
   const auto program = find_program(name);
   if (program.empty()) {
@@ -75,21 +102,64 @@ Result<int> run_bench(const Bench& bench, const BenchOptions& options, Console& 
         concat("the program ", name, " is not beside `weir`: configure with -DWEIR_BUILD_BENCHMARKS=ON and build ",
                name, bench.launch != Start::kAlone ? " (needs the MPI's development package)" : ""));
   }
-  const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
   console.out.flush();
-  const int code = exec_words(words);
-  return Status(ErrorCode::kIoError, concat("cannot start ", words.front(), ": ", std::strerror(code)));
+  for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
+    options.ranks = ranks[i];
+    const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
+    WEIR_TRY(const ChildEnd end, run_child({}, [&] {
+               console.err << cannot_start(words.front(), exec_words(words)).message() << std::endl;
+               return static_cast<int>(kExitBad);
+             }));
+    if (end.code != kExitOk) return end.code;
+  }
+  options.ranks = ranks.back();
+  const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
+  return cannot_start(words.front(), exec_words(words));
+}
+
+void declare(CLI::App& command, const Bench& bench, BenchOptions& options, std::vector<int>& ranks) {
+  if (bench.per_mpi) {
+    command.add_option("--mpi", options.mpi, "The MPI library")
+        ->check(CLI::IsMember({"openmpi", "mpich"}))
+        ->capture_default_str();
+  }
+  if (bench.launch != Start::kAlone) {
+    command.add_option("--ranks", ranks, "Processes to start; 2,4,8: one run after the other")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+  }
+  if (bench.launch != Start::kWeirRun) return;
+  command
+      .add_option("--store", options.store,
+                  "Where Weir's bytes go: memory, or disk:DIR, where DIR/ranks-N stays for each number of ranks")
+      ->capture_default_str();
+  command.add_option("--servers", options.servers, "How many servers [1; with --tables as many as ranks]")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--tables", options.tables,
+                   "How files are stored instead: in stripes or as they are viewed, by size, contiguous and strided");
 }
 
 }  // namespace
 
 std::vector<std::string> bench_command(const std::string& program, Start launch, const BenchOptions& options) {
   std::vector<std::string> words;
-  if (launch == Start::kWeirRun) words = {this_program().string(), "run", "--"};
+  std::vector<std::string> facts;  // the same for the benchmark, to be reported
+  if (launch == Start::kWeirRun) {
+    const bool is_disk = options.store != "memory";
+    facts = {"--servers", std::to_string(options.servers.value_or(options.tables ? options.ranks : 1)), "--store",
+             is_disk ? concat(options.store, "/ranks-", options.ranks) : options.store};
+    words = {this_program().string(), "run"};
+    words.insert(words.end(), facts.begin(), facts.end());
+    words.emplace_back("--");
+    if (options.tables) facts.emplace_back("--tables");
+  }
   if (launch != Start::kAlone) {
     for (std::string& word : launcher(options)) words.push_back(std::move(word));
   }
   words.push_back(program);
+  words.insert(words.end(), facts.begin(), facts.end());
   words.insert(words.end(), options.rest.begin(), options.rest.end());
   return words;
 }
@@ -100,21 +170,13 @@ void add_bench(CLI::App& app, Selection& selection) {
   for (const Bench& one : kBenches) {
     CLI::App* command = bench->add_subcommand(one.name, one.summary);
     auto options = std::make_shared<BenchOptions>();
-    if (one.per_mpi) {
-      command->add_option("--mpi", options->mpi, "The MPI library")
-          ->check(CLI::IsMember({"openmpi", "mpich"}))
-          ->capture_default_str();
-    }
-    if (one.launch != Start::kAlone) {
-      command->add_option("--ranks", options->ranks, "Processes to start")
-          ->check(CLI::PositiveNumber)
-          ->capture_default_str();
-    }
+    auto ranks = std::make_shared<std::vector<int>>(1, options->ranks);
+    declare(*command, one, *options, *ranks);
     command->allow_extras();
-    command->footer("Other arguments go to the benchmark; a wrong one makes it say what it takes.");
-    command->callback([&selection, command, options, &one] {
+    command->footer(one.footer);
+    command->callback([&selection, command, options, ranks, &one] {
       options->rest = command->remaining();
-      selection.action = [options, &one](Console& console) { return run_bench(one, *options, console); };
+      selection.action = [options, ranks, &one](Console& console) { return run_bench(one, *options, *ranks, console); };
     });
   }
 }

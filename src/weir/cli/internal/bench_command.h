@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@ namespace weir::cli::internal {
 struct BenchOptions {
   std::string mpi = "openmpi";
   int ranks = 2;
+  std::string store = "memory";  ///< Of Start::kWeirRun, like the following.
+  std::optional<int> servers;    ///< One if not said, as many as ranks for tables.
+  bool tables = false;
   std::vector<std::string> rest;  ///< For the benchmark itself.
 };
 
