@@ -119,6 +119,8 @@ TEST(ViewLayoutTest, IsThatOfTheFirstViews) {
     EXPECT_THAT(value, HasSubstr("falls("));
     MPI_Info_get(used, "striping_factor", MPI_MAX_INFO_VAL, value, &is_there);
     EXPECT_EQ(value, std::to_string(ranks));
+    MPI_Info_get(used, "striping_unit", MPI_MAX_INFO_VAL, value, &is_there);
+    EXPECT_EQ(is_there, 0) << "it is striped no more, but has a unit of " << value;
     MPI_Info_free(&used);
   }
   MPI_Info_free(&info);

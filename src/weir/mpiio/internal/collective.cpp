@@ -160,9 +160,8 @@ CollectiveChoice choose(const CollectiveFacts& facts, Method wanted) {
   choice.two_phase_seconds = two_phase_seconds(costs, facts) / hands;
   const bool pays = choice.two_phase_seconds < choice.alone_seconds;
   choice.method = wanted == Method::kTwoPhase || (wanted == Method::kAuto && pays) ? Method::kTwoPhase : Method::kAlone;
-  choice.why =
-      concat("predicted ", milliseconds(choice.two_phase_seconds), " in two phases, ",
-             milliseconds(choice.alone_seconds), " each alone", wanted == Method::kAuto ? "" : "; asked for");
+  choice.why = concat("predicted ", milliseconds(choice.two_phase_seconds), " in two phases, ",
+                      milliseconds(choice.alone_seconds), " each alone", wanted == Method::kAuto ? "" : "; asked for");
   return choice;
 }
 

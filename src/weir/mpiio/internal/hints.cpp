@@ -122,6 +122,8 @@ void describe_layout(const layout::Partition& layout, Hints& hints) {
   hints.set("striping_factor", concat(layout.element_count()));
   if (const auto* stripe = std::get_if<layout::Stripe>(&layout.description())) {
     hints.set("striping_unit", concat(stripe->unit));
+  } else {
+    hints.remove("striping_unit");
   }
 }
 

@@ -30,6 +30,7 @@ class Hints {
 
   [[nodiscard]] std::optional<std::string> get(const std::string& key) const;
   void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
+  void remove(const std::string& key) { values_.erase(key); }
   /// Those of `others` replace ours.
   void merge(const Hints& others);
   void for_each(const std::function<void(const std::string& key, const std::string& value)>& use) const {
