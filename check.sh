@@ -136,7 +136,7 @@ step_asan() {
 step_tsan() {
   heading "Tests of what uses threads, under the thread sanitizer"
   targets=
-  for component in base log transfer net server; do targets="$targets src/weir/$component/all"; done
+  for component in base log transfer net storage server client; do targets="$targets src/weir/$component/all"; done
   # shellcheck disable=SC2086  # the list is meant to be split
   build_and_test tsan $targets
 }

@@ -4,7 +4,8 @@
 //
 // The program knows nothing of Weir but the name weir:/..., which the preloaded library takes for its own, and the hint weir_layout.
 //
-//   weir      the file weir:/..., in the store that `weir run` was told
+//   weir      the file weir:/..., in the store that `weir run` was told; on a disk also with each of its ways of collective access,
+//             instead of the one that it chooses
 //   tmpfs     the MPI's own MPI-IO on a file in memory; "best" is the fastest of the hint sets below in this row, and its name is shown
 //   disk      the same on a file of the disk, through the page cache
 //   manual    what an expert would write by hand: who owns which part of the file is worked out beforehand, then pack, MPI_Alltoallv,
@@ -217,7 +218,7 @@ class Row {
     if (world_rank() != 0) return;
     const auto best = fastest();
     for (const Contender& contender : contenders_) {
-      if (contender.note.empty() || best.at(contender.name) == &contender)
+      if (contender.note.empty() || contender.is_ours || best.at(contender.name) == &contender)
         print_row(job_, name_, contender, contenders_.front().seconds, bytes_, settings_);
     }
   }
@@ -309,6 +310,13 @@ void add_rivals(Row& row, const Pattern& pattern, const std::vector<Place>& plac
   }
 }
 
+// What Weir chooses from if accesses go by message.
+const std::vector<HintSet>& collective_ways() {
+  static const std::vector<HintSet> ways = {{"alone", {{"weir_collective", "alone"}}},
+                                            {"two phases", {{"weir_collective", "two-phase"}}}};
+  return ways;
+}
+
 // Collective; afterwards, nothing is left of a pattern.
 void remove_files(const std::vector<std::string>& ours) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -328,6 +336,13 @@ void measure_calls(const Pattern& pattern, const Settings& settings) {
       Row row(settings, pattern, collective, operation, name);
       if (pattern.read_only) write_linear(ours, pattern.file_bytes);
       row.add_file({"weir", ours, true}, hint_sets().front());
+      if (collective && settings.store != "memory") {
+        for (const HintSet& way : collective_ways()) {
+          const std::string path = ours + "." + way.hints.front().second;
+          if (pattern.read_only) write_linear(path, pattern.file_bytes);
+          row.add_file({"weir", path, true}, way);
+        }
+      }
       add_rivals(row, pattern, places);
       for (const Place& place : places)
         row.add_manual(place.name == "tmpfs" ? "manual" : "manual " + place.name, place.path + "manual");
@@ -336,7 +351,7 @@ void measure_calls(const Pattern& pattern, const Settings& settings) {
       row.print();
     }
   }
-  remove_files({ours});
+  remove_files({ours, ours + ".alone", ours + ".two-phase"});
 }
 
 void measure_pattern(Pattern pattern, const Settings& settings) {

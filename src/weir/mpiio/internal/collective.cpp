@@ -18,15 +18,15 @@ constexpr Offset kBlock = Offset{16} << 10;
 
 // What things cost, in seconds of somebody's work; fitted to docs/performance.md, "Collective accesses".  Only ratios matter for the choice.
 struct Costs {
-  double send = 0.9e-9;      // a byte between a rank and a server, both sides
-  double message = 24e-6;    // the same of a message
-  double piece = 2.5e-9;     // put in place, whoever does it
-  double exchange = 2.0e-9;  // a byte that goes to another rank, with all of its copies
-  double meet = 60e-6;       // all that ranks tell each other beforehand
-  double round = 40e-6;      // one more exchange
-  double disk_write = 0.7e-9;
-  double disk_read = 1.6e-9;
-  double disk_change = 3.2e-9;  // a byte that is read and written, to change some between
+  double send = 0.5e-9;       // a byte between a rank and a server, both sides
+  double message = 14e-6;     // the same of a message
+  double piece = 2.5e-9;      // put in place, whoever does it
+  double exchange = 1.15e-9;  // a byte that goes to another rank, with all of its copies
+  double meet = 40e-6;        // all that ranks tell each other beforehand
+  double round = 25e-6;       // one more exchange
+  double disk_write = 0.45e-9;
+  double disk_read = 0.95e-9;
+  double disk_change = 2.4e-9;  // a byte that is read and written, to change some between
 };
 
 Range hull_of(const std::vector<Share>& shares) {
