@@ -1,34 +1,21 @@
 #!/bin/sh
 # Servers on one host, clients on another, and a link between them that is cut while bytes are on their way.
 #
-# The hosts are network namespaces joined by a pair of virtual interfaces.  The client has its own namespace of shared memory, too:
+# The client has its own namespace of shared memory, too:
 # nothing but the link is left for data, and its counters prove it.  The link is slow, so that there is time to cut it.
 #
 # usage: link_cut_test.sh WEIR COLUMNS_EXAMPLE
 set -eu
 
 weir=$1 columns=$2
-servers=weir-servers-$$ client=weir-client-$$
-address=192.0.2.1 # of a range for documentation, which no network has
+first=weir-servers-$$ second=weir-client-$$
 mib=1048576
 file_mib=24
 patience_s=60
 
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-
-fail() {
-  echo "FAILED: $*"
-  [ ! -f "$folder/out" ] || cat "$folder/out"
-  exit 1
-}
-
-[ "$(id -u)" -eq 0 ] || skip "only root can make network namespaces"
-for tool in ip tc unshare timeout; do
-  command -v "$tool" >/dev/null || skip "no $tool here (packages iproute2, util-linux, coreutils)"
-done
+# shellcheck source=tests/hosts/two_hosts.sh
+. "$(dirname "$0")/two_hosts.sh"
+need ip tc unshare timeout
 
 folder=$(mktemp -d)
 WEIR_FS=$folder/fs.toml
@@ -36,40 +23,22 @@ export WEIR_FS
 
 clean_up() {
   on_servers "$weir" down --patience 5 >/dev/null 2>&1 || true
-  for host in "$servers" "$client"; do
-    ip netns pids "$host" 2>/dev/null | while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done
-    ip netns del "$host" 2>/dev/null || true
-  done
+  remove_hosts
   rm -rf "$folder"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-on_servers() { ip netns exec "$servers" "$@"; }
-on_client() { ip netns exec "$client" unshare --ipc --uts timeout "$patience_s" "$@"; }
-# The kernel tells some time later that a link is up, and UCX uses no other.
-wait_for_link() {
-  waited=0
-  until [ "$(ip netns exec "$servers" cat /sys/class/net/to-client/operstate)" = up ] &&
-    [ "$(ip netns exec "$client" cat /sys/class/net/to-servers/operstate)" = up ]; do
-    [ $waited -lt 100 ] || return 1
-    waited=$((waited + 1))
-    sleep 0.1
-  done
-}
+on_servers() { ip netns exec "$first" "$@"; }
+on_client() { ip netns exec "$second" unshare --ipc --uts timeout "$patience_s" "$@"; }
 # Bytes that came to the host of the servers, and those that left it.
-received() { on_servers cat /sys/class/net/to-client/statistics/rx_bytes; }
-sent() { on_servers cat /sys/class/net/to-client/statistics/tx_bytes; }
+received() { on_servers cat /sys/class/net/to-second/statistics/rx_bytes; }
+sent() { on_servers cat /sys/class/net/to-second/statistics/tx_bytes; }
 
-make_hosts() {
-  ip netns add "$servers" && ip netns add "$client" &&
-    ip link add to-client netns "$servers" type veth peer name to-servers netns "$client" &&
-    ip -n "$servers" address add "$address/24" dev to-client &&
-    ip -n "$client" address add 192.0.2.2/24 dev to-servers &&
-    ip -n "$servers" link set lo up && ip -n "$client" link set lo up &&
-    ip -n "$servers" link set to-client up && ip -n "$client" link set to-servers up &&
-    tc -n "$servers" qdisc add dev to-client root tbf rate 200mbit burst 256k latency 50ms &&
-    tc -n "$client" qdisc add dev to-servers root tbf rate 200mbit burst 256k latency 50ms &&
+make_slow_hosts() {
+  make_hosts &&
+    tc -n "$first" qdisc add dev to-second root tbf rate 200mbit burst 256k latency 50ms &&
+    tc -n "$second" qdisc add dev to-first root tbf rate 200mbit burst 256k latency 50ms &&
     wait_for_link && on_client true
 }
 
@@ -92,7 +61,7 @@ cut_while() {
     kill -0 "$command_pid" 2>/dev/null || fail "$2 ended before the link was cut"
     sleep 0.02
   done
-  ip -n "$servers" link set to-client down
+  ip -n "$first" link set to-second down
   code=0
   wait "$command_pid" || code=$?
   case $code in
@@ -101,15 +70,15 @@ cut_while() {
     2) ;;
     *) fail "$2 ended with code $code, not with an error of its own" ;;
   esac
-  grep -q "^weir $2: .*$address" "$folder/out" || fail "$2 names no server that it lost"
+  grep -q "^weir $2: .*$first_address" "$folder/out" || fail "$2 names no server that it lost"
   echo "$2 with the link cut: $(tail -n 1 "$folder/out")"
-  ip -n "$servers" link set to-client up
+  ip -n "$first" link set to-second up
   wait_for_link || fail "the link does not come up again"
 }
 
-make_hosts >"$folder/out" 2>&1 || skip "namespaces with a slow link cannot be made: $(tail -n 1 "$folder/out")"
+make_slow_hosts >"$folder/out" 2>&1 || skip "namespaces with a slow link cannot be made: $(tail -n 1 "$folder/out")"
 head -c "$((file_mib * mib))" /dev/urandom >"$folder/data"
-on_servers "$weir" up --servers 2 --capacity 256M --listen "$address" >"$folder/out" 2>&1 || fail "weir up"
+on_servers "$weir" up --servers 2 --capacity 256M --listen "$first_address" >"$folder/out" 2>&1 || fail "weir up"
 
 # Over the link, whole.
 before=$(received)
@@ -147,7 +116,7 @@ do
   sleep 1
 done
 on_servers "$weir" down >"$folder/out" 2>&1 || fail "weir down"
-for host in "$servers" "$client"; do
+for host in "$first" "$second"; do
   [ -z "$(ip netns pids "$host")" ] || fail "processes are left on $host: $(ip netns pids "$host")"
 done
 echo "nothing left: ok"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A job on two hosts, a server on each: what a rank sees of a file is stored on its own host, and its bytes do not cross the link.
 #
-# The hosts are network namespaces joined by a pair of virtual interfaces.  Servers are started as on nodes of Slurm, by an `srun` of our own
+# Servers are started as on nodes of Slurm, by an `srun` of our own
 # that runs one task on each host.  The ranks are those of one MPICH job on both hosts; MPI itself talks through memory that both see, so that
 # all that crosses the link is ours.
 #
@@ -10,59 +10,22 @@ set -eu
 
 weir=$1 writer=$2
 shift 2
-host_a=weir-a-$$ host_b=weir-b-$$
+first=weir-a-$$ second=weir-b-$$
 blocks_bytes=65536 # that each rank writes
 patience_s=120
 
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-
-fail() {
-  echo "FAILED: $*"
-  [ ! -f "$folder/out" ] || cat "$folder/out"
-  exit 1
-}
-
-[ "$(id -u)" -eq 0 ] || skip "only root can make network namespaces"
-for tool in ip timeout; do
-  command -v "$tool" >/dev/null || skip "no $tool here (packages iproute2, coreutils)"
-done
+# shellcheck source=tests/hosts/two_hosts.sh
+. "$(dirname "$0")/two_hosts.sh"
+need ip timeout
 
 folder=$(mktemp -d)
 
 clean_up() {
-  for host in "$host_a" "$host_b"; do
-    ip netns pids "$host" 2>/dev/null | while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done
-    ip netns del "$host" 2>/dev/null || true
-  done
+  remove_hosts
   rm -rf "$folder"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
-
-# The kernel tells some time later that a link is up, and UCX uses no other.
-wait_for_link() {
-  waited=0
-  until [ "$(ip netns exec "$host_a" cat /sys/class/net/to-b/operstate)" = up ] &&
-    [ "$(ip netns exec "$host_b" cat /sys/class/net/to-a/operstate)" = up ]; do
-    [ $waited -lt 100 ] || return 1
-    waited=$((waited + 1))
-    sleep 0.1
-  done
-}
-
-# Addresses are of a range for documentation, which no network has.
-make_hosts() {
-  ip netns add "$host_a" && ip netns add "$host_b" &&
-    ip link add to-b netns "$host_a" type veth peer name to-a netns "$host_b" &&
-    ip -n "$host_a" address add 192.0.2.1/24 dev to-b &&
-    ip -n "$host_b" address add 192.0.2.2/24 dev to-a &&
-    ip -n "$host_a" link set lo up && ip -n "$host_b" link set lo up &&
-    ip -n "$host_a" link set to-b up && ip -n "$host_b" link set to-a up &&
-    wait_for_link
-}
 
 # Server 0 on host A, server 1 on host B; what comes in goes to both.
 make_srun() {
@@ -71,8 +34,8 @@ make_srun() {
 #!/bin/sh
 while case \$1 in --*) true ;; *) false ;; esac; do shift; done
 mkfifo "$folder/to0" "$folder/to1"
-SLURM_PROCID=0 SLURMD_NODENAME=192.0.2.1 ip netns exec $host_a "\$@" <"$folder/to0" &
-SLURM_PROCID=1 SLURMD_NODENAME=192.0.2.2 ip netns exec $host_b "\$@" <"$folder/to1" &
+SLURM_PROCID=0 SLURMD_NODENAME=$first_address ip netns exec $first "\$@" <"$folder/to0" &
+SLURM_PROCID=1 SLURMD_NODENAME=$second_address ip netns exec $second "\$@" <"$folder/to1" &
 tee "$folder/to0" "$folder/to1" >/dev/null
 wait
 END
@@ -84,9 +47,9 @@ make_job() {
   cat >"$folder/job" <<END
 #!/bin/sh
 set -eu
-on_a() { echo ip netns exec $host_a "$writer" "\$1"; }
-on_b() { echo ip netns exec $host_b "$writer" "\$1"; }
-crossed() { cat /sys/class/net/to-b/statistics/rx_bytes; }
+on_a() { echo ip netns exec $first "$writer" "\$1"; }
+on_b() { echo ip netns exec $second "$writer" "\$1"; }
+crossed() { cat /sys/class/net/to-second/statistics/rx_bytes; }
 crossed >"$folder/crossed.before"
 "\$@" -n 2 \$(on_b weir:/bbaa) : -n 2 \$(on_a weir:/bbaa)
 crossed >"$folder/crossed.after"
@@ -105,18 +68,18 @@ expect_targets() {
   echo "/$1 on targets $2: ok"
 }
 
-make_hosts >"$folder/out" 2>&1 || skip "namespaces cannot be made: $(tail -n 1 "$folder/out")"
+{ make_hosts && wait_for_link; } >"$folder/out" 2>&1 || skip "namespaces cannot be made: $(tail -n 1 "$folder/out")"
 make_srun
 make_job
 mkdir "$folder/traces"
 PATH=$folder/bin:$PATH WEIR_JOB_DIR=$folder/jobs SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2 \
   WEIR_TRACE=$folder/traces WEIR_LOG=info ASAN_OPTIONS=detect_leaks=0 \
-  timeout "$patience_s" ip netns exec "$host_a" "$weir" run --mpi none --capacity 64M -- "$folder/job" "$@" \
+  timeout "$patience_s" ip netns exec "$first" "$weir" run --mpi none --capacity 64M -- "$folder/job" "$@" \
   >"$folder/out" 2>&1 || fail "the job ended with code $?"
 
 expect_targets bbaa "1 1 0 0"
 expect_targets abba "0 1 1 0"
-grep -q '"address":"tcp:192.0.2.2:' "$folder/bbaa" || fail "stat does not tell the address of the second server"
+grep -q "\"address\":\"tcp:$second_address:" "$folder/bbaa" || fail "stat does not tell the address of the second server"
 grep -q 'as the first views of the ranks, 4 of 4 on the host of their rank' "$folder/out" || fail "the log does not tell why"
 [ "$(cat "$folder"/traces/*.trace | grep -c '4 of 4 on the host of their rank')" -eq 2 ] || fail "the traces do not tell why"
 bytes=$(($(cat "$folder/crossed.after") - $(cat "$folder/crossed.before")))

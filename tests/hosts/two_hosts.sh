@@ -1,0 +1,54 @@
+# Two hosts, emulated: network namespaces joined by a pair of virtual interfaces.  To be read by scripts of tests, which have set `first` and
+# `second`, the names of the hosts; their interfaces are named to-second and to-first.
+#
+# shellcheck shell=sh disable=SC2154  # the folder and the names of hosts are of the scripts that read this file
+
+first_address=192.0.2.1 # of a range for documentation, which no network has
+second_address=192.0.2.2
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+fail() {
+  echo "FAILED: $*"
+  [ ! -f "$folder/out" ] || cat "$folder/out"
+  exit 1
+}
+
+# need TOOL...
+need() {
+  [ "$(id -u)" -eq 0 ] || skip "only root can make network namespaces"
+  for tool; do
+    command -v "$tool" >/dev/null || skip "no $tool here (packages iproute2, util-linux, coreutils)"
+  done
+}
+
+# With all that runs there.
+remove_hosts() {
+  for host in "$first" "$second"; do
+    ip netns pids "$host" 2>/dev/null | while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done
+    ip netns del "$host" 2>/dev/null || true
+  done
+}
+
+# The kernel tells some time later that a link is up, and UCX uses no other.
+wait_for_link() {
+  waited=0
+  until [ "$(ip netns exec "$first" cat /sys/class/net/to-second/operstate)" = up ] &&
+    [ "$(ip netns exec "$second" cat /sys/class/net/to-first/operstate)" = up ]; do
+    [ $waited -lt 100 ] || return 1
+    waited=$((waited + 1))
+    sleep 0.1
+  done
+}
+
+make_hosts() {
+  ip netns add "$first" && ip netns add "$second" &&
+    ip link add to-second netns "$first" type veth peer name to-first netns "$second" &&
+    ip -n "$first" address add "$first_address/24" dev to-second &&
+    ip -n "$second" address add "$second_address/24" dev to-first &&
+    ip -n "$first" link set lo up && ip -n "$second" link set lo up &&
+    ip -n "$first" link set to-second up && ip -n "$second" link set to-first up
+}
