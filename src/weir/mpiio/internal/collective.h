@@ -36,8 +36,6 @@ struct Share {
   Offset messages = 0;
   Offset pieces = 0;
   Offset touched_bytes = 0;
-
-  [[nodiscard]] Range range() const { return {from, from + bytes}; }
 };
 
 /// The file from the first to the last byte of all shares, dealt to the first ranks in contiguous parts, and each part in windows that fit

@@ -11,8 +11,6 @@ namespace weir::mpiio::internal {
 
 namespace {
 
-constexpr std::size_t kLongestText = std::size_t{1} << 20;  // of a view, for other ranks
-
 // What a rank tells the others: its host and its view, a line each.
 struct Told {
   std::vector<std::string> hosts;
@@ -20,9 +18,7 @@ struct Told {
 };
 
 std::string tell(const layout::Element& mine) {
-  std::string view = layout::to_text(mine);
-  if (view.size() > kLongestText) view.clear();
-  return concat(client::FileSystem::this_host(), '\n', view);
+  return concat(client::FileSystem::this_host(), '\n', text_for_others(mine));
 }
 
 Told understand(const std::vector<std::string>& texts) {

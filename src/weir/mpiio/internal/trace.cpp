@@ -162,7 +162,9 @@ class Tracer {
     const auto view = views_.find(access.view);
     if (view != views_.end()) {
       record.view = view->second.number;
-      record.cost = take_cost(view->second, access.view->bound.report());
+      const client::AccessReport report = access.view->bound.report();
+      record.cost = cost_between(view->second.seen, report);
+      view->second.seen = report;
       add(record.cost, access.for_all);
     }
     if (written_ >= most_records_) {
@@ -221,17 +223,6 @@ class Tracer {
   }
 
   // Costs are counted for each view; what came since the last look is this access's.  So sums are exact, whatever runs at the same time.
-  static client::AccessReport take_cost(KnownView& view, const client::AccessReport& all) {
-    client::AccessReport cost;
-    cost.messages = all.messages - view.seen.messages;
-    cost.index_bytes = all.index_bytes - view.seen.index_bytes;
-    cost.moved_bytes = all.moved_bytes - view.seen.moved_bytes;
-    cost.direct_bytes = all.direct_bytes - view.seen.direct_bytes;
-    cost.gathered_bytes = all.gathered_bytes - view.seen.gathered_bytes;
-    view.seen = all;
-    return cost;
-  }
-
   static void add(client::AccessReport& sum, const client::AccessReport& more) {
     sum.messages += more.messages;
     sum.index_bytes += more.index_bytes;
@@ -337,6 +328,16 @@ std::int64_t now() {
   if (!is_on) return 0;
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+client::AccessReport cost_between(const client::AccessReport& before, const client::AccessReport& after) {
+  client::AccessReport cost;
+  cost.messages = after.messages - before.messages;
+  cost.index_bytes = after.index_bytes - before.index_bytes;
+  cost.moved_bytes = after.moved_bytes - before.moved_bytes;
+  cost.direct_bytes = after.direct_bytes - before.direct_bytes;
+  cost.gathered_bytes = after.gathered_bytes - before.gathered_bytes;
+  return cost;
 }
 
 std::int64_t& time_met() {

@@ -41,6 +41,9 @@ struct Access {
   Offset last = 0;
 };
 
+/// What a view's accesses cost from one report to a later one, as far as it is traced.
+client::AccessReport cost_between(const client::AccessReport& before, const client::AccessReport& after);
+
 /// Adds the time of its scope to a phase.
 class Stopwatch {
  public:

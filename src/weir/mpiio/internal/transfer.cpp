@@ -48,16 +48,6 @@ Outcome unpack(const std::vector<std::byte>& packed, const Buffer& buffer) {
   });
 }
 
-client::AccessReport difference(const client::AccessReport& after, const client::AccessReport& before) {
-  client::AccessReport cost;
-  cost.messages = after.messages - before.messages;
-  cost.index_bytes = after.index_bytes - before.index_bytes;
-  cost.moved_bytes = after.moved_bytes - before.moved_bytes;
-  cost.direct_bytes = after.direct_bytes - before.direct_bytes;
-  cost.gathered_bytes = after.gathered_bytes - before.gathered_bytes;
-  return cost;
-}
-
 }  // namespace
 
 Outcome Transfer::create(File& file, std::shared_ptr<const FileView> view, const Access& access, const Buffer& buffer,
@@ -93,6 +83,12 @@ Outcome Transfer::find_memory() {
     memory_ = InPieces{data + map.shift, map.element};
   }
   return Outcome::ok();
+}
+
+// The bytes as they are in the file.  \pre They are not in pieces.
+std::byte* Transfer::in_one() {
+  auto* const staged = std::get_if<Staged>(&memory_);
+  return staged != nullptr ? staged->data() : std::get<InOne>(memory_);
 }
 
 Offset Transfer::buffer_bytes() const {
@@ -184,8 +180,7 @@ Outcome Transfer::move(Offset from) {
     status = is_write_ ? view.write(from, bytes_, client::ConstMemory{pieces->data, pieces->layout})
                        : view.read(from, bytes_, *pieces);
   } else {
-    auto* const staged = std::get_if<Staged>(&memory_);
-    std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
+    std::byte* const memory = in_one();
     status = is_write_ ? view.write(from, std::span<const std::byte>(memory, bytes))
                        : view.read(from, std::span<std::byte>(memory, bytes));
   }
@@ -229,14 +224,13 @@ Outcome Transfer::run_together(const client::View& whole, const std::function<Ou
       memory.data = static_cast<std::byte*>(pieces->data);
       memory.pieces.emplace(pieces->layout);
     } else {
-      auto* const staged = std::get_if<Staged>(&memory_);
-      memory.data = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
+      memory.data = in_one();
     }
     return move(memory);
   };
   const client::AccessReport before = trace::is_on ? whole.report() : client::AccessReport{};
   const Outcome outcome = moved();
-  if (trace::is_on) traced_.for_all = difference(whole.report(), before);
+  if (trace::is_on) traced_.for_all = trace::cost_between(before, whole.report());
   return conclude(outcome);
 }
 
@@ -271,8 +265,7 @@ void Transfer::start(Offset from) {
                          : view_->bound.start_read(from, bytes_, *pieces);
     return;
   }
-  auto* const staged = std::get_if<Staged>(&memory_);
-  std::byte* const memory = staged != nullptr ? staged->data() : std::get<InOne>(memory_);
+  std::byte* const memory = in_one();
   const auto bytes = static_cast<std::size_t>(bytes_);
   pending_ = is_write_ ? view_->bound.start_write(from, std::span<const std::byte>(memory, bytes))
                        : view_->bound.start_read(from, std::span<std::byte>(memory, bytes));

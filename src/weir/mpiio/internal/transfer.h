@@ -69,6 +69,7 @@ class Transfer {
         buffer_(buffer),
         bytes_(bytes) {}
   Outcome find_memory();
+  std::byte* in_one();
   Outcome move(Offset from);
   Outcome conclude(Outcome outcome);
   Outcome clip_to_file(Offset from);

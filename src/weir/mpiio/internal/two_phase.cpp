@@ -6,12 +6,12 @@
 
 #include <weir/layout/mapping.h>
 #include <weir/layout/view_layout.h>
+#include <weir/mpiio/internal/view.h>
 
 namespace weir::mpiio::internal {
 
 namespace {
 
-constexpr std::size_t kLongestText = std::size_t{1} << 20;  // of a view, for other ranks
 // To find out whether two views have bytes in common.
 constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
 
@@ -89,8 +89,7 @@ void ProgramMemory::put(const std::byte* packed, Range range) {
 // ---------------------------------------------------------------- ranks
 
 Result<std::unique_ptr<Peers>> introduce(Meeting& meeting, const std::string& call, const layout::Element& mine) {
-  std::string text = mine.is_monotone() ? layout::to_text(mine) : std::string();
-  if (text.size() > kLongestText) text.clear();
+  const std::string text = mine.is_monotone() ? text_for_others(mine) : std::string();
   WEIR_TRY(const std::vector<std::string> texts, meeting.gather(call, text));
   auto peers = std::make_unique<Peers>();
   // The texts are the same on all ranks, and so is what they mean.

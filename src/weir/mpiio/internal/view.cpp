@@ -1,5 +1,6 @@
 #include <weir/mpiio/internal/view.h>
 
+#include <weir/layout/view_layout.h>
 #include <weir/mpiio/internal/datatype.h>
 #include <weir/mpiio/internal/running.h>
 
@@ -49,6 +50,13 @@ Result<Offset> file_bytes(MPI_Datatype type, const Representation* representatio
   }
   WEIR_TRY(const Typemap map, decode(type, leaf_size_of(representation)));
   return map.size;
+}
+
+std::string text_for_others(const layout::Element& element) {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
+  std::string text = layout::to_text(element);
+  if (text.size() > kLongest) text.clear();
+  return text;
 }
 
 Outcome describe_view(const ViewArguments& arguments, ViewDescription& description) {

@@ -63,6 +63,8 @@ struct ViewDescription {
   Offset etype_bytes = 1;
   std::shared_ptr<const Representation> representation;
 };
+/// The element as text, for other ranks; empty if that would be too long.
+std::string text_for_others(const layout::Element& element);
 /// \error MPI_ERR_ARG, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_DATAREP
 Outcome describe_view(const ViewArguments& arguments, ViewDescription& description);
 Outcome bind_view(const client::File& file, const ViewArguments& arguments, const ViewDescription& description,
