@@ -15,7 +15,7 @@
 
 namespace weir::server {
 
-inline constexpr Offset kAheadBytes = Offset{160} << 20;
+inline constexpr Offset kAheadBytes = Offset{164} << 20;
 
 struct Options {
   std::uint32_t index = 0;  ///< Number of this server; 0 has the metadata service.

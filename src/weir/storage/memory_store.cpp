@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -176,12 +178,12 @@ Offset half_of_memory() { return Offset{sysconf(_SC_PHYS_PAGES)} / 2 * sysconf(_
 }  // namespace
 
 int pool_regions_for(Offset bytes, Offset region_bytes) {
-  const Offset both = region_bytes + internal::kLargerBy * region_bytes;
-  return both > 0 ? static_cast<int>(std::clamp<Offset>(bytes / both, 0, 1024)) : 0;
+  const Offset sizes = std::accumulate(std::begin(internal::kRegionSizes), std::end(internal::kRegionSizes), Offset{0});
+  return region_bytes > 0 ? static_cast<int>(std::clamp<Offset>(bytes / (sizes * region_bytes), 0, 1024)) : 0;
 }
 
 Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& options) {
-  const Offset most_region = internal::kMappableBytes;
+  const Offset most_region = internal::kMappableBytes / *std::rbegin(internal::kRegionSizes);
   if (options.capacity_bytes < 0 || options.pool_regions < 0 || options.pool_region_bytes < 0 ||
       options.pool_region_bytes > most_region) {
     return invalid_argument(concat("memory store: capacity of ", options.capacity_bytes, " bytes, pool of ",

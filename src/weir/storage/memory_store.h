@@ -7,7 +7,7 @@
 //   beyond 64 GiB        blocks of heap memory: reached by read() and write() only
 //
 // Room is counted in what is really taken (pages, blocks), so holes are free.  Memory that was never used is slow to touch for the first time,
-// so a thread of the store faults some in ahead: a few anonymous files for subfiles that begin large, and the next part of
+// so a thread of the store faults some in ahead: a few anonymous files for subfiles to begin in, and the next part of
 // those that grow.  Files are never used again for another subfile: peers may still have them mapped.
 
 #include <memory>
@@ -21,10 +21,9 @@ namespace weir::storage {
 struct MemoryStoreOptions {
   Offset capacity_bytes = 0;  ///< 0: half of the machine's memory.
   int pool_regions = 4;       ///< Anonymous files kept ready, of each size; 0: nothing is faulted in ahead, no thread.
-  Offset pool_region_bytes =
-      Offset{8} << 20;    ///< Of the smaller size; the larger is four times that.  All together never take more
-                          ///< than a quarter of the room left.
-  bool is_eager = false;  ///< From the start, not from the first subfile of more than 64 KiB on.
+  Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; there are 8 and 32 times that, too.  All
+                                               ///< together never take more than a quarter of the room left.
+  bool is_eager = false;                       ///< From the start, not from the first subfile of more than 64 KiB on.
 };
 
 /// As many of each size as take no more than `bytes` together.

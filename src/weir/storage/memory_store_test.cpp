@@ -320,27 +320,31 @@ TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
 }
 
 TEST(MemoryStoreOptionsTest, PoolsTakeNoMoreThanTheyMay) {
-  EXPECT_EQ(pool_regions_for(160 * kMiB, 8 * kMiB), 4);
-  EXPECT_EQ(pool_regions_for(40 * kMiB - 1, 8 * kMiB), 0);
-  EXPECT_EQ(pool_regions_for(0, 8 * kMiB), 0);
+  EXPECT_EQ(pool_regions_for(164 * kMiB, kMiB), 4);
+  EXPECT_EQ(pool_regions_for(41 * kMiB - 1, kMiB), 0);
+  EXPECT_EQ(pool_regions_for(0, kMiB), 0);
   EXPECT_EQ(pool_regions_for(kMiB, 0), 0);
 }
 
 TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
-  Pool pool{{.regions = 1, .region_bytes = 2 * kMiB}};
+  Pool pool{{.regions = 1, .region_bytes = kMiB}};
   pool.start();
   pool.keep_at_most(64 * kMiB);
   const auto take = [&pool](Offset bytes) {
     pool.wait_until_idle();
     return pool.take(bytes)->mapped_bytes();
   };
-  EXPECT_EQ(take(kMiB), 2 * kMiB);
-  EXPECT_EQ(take(2 * kMiB), 2 * kMiB);
-  EXPECT_EQ(take(2 * kMiB + 1), 8 * kMiB);
-  EXPECT_EQ(take(100 * kMiB), 8 * kMiB);  // better than nothing
+  EXPECT_EQ(take(kKiB), kMiB);
+  EXPECT_EQ(take(kMiB), kMiB);
+  EXPECT_EQ(take(kMiB + 1), 8 * kMiB);
+  EXPECT_EQ(take(8 * kMiB + 1), 32 * kMiB);
+  EXPECT_EQ(take(100 * kMiB), 32 * kMiB);  // better than nothing
   pool.wait_until_idle();
   const auto small = pool.take(kMiB);
-  EXPECT_EQ(pool.take(kMiB)->mapped_bytes(), 8 * kMiB);
+  EXPECT_EQ(pool.take(kMiB / 2), nullptr);  // what is left is far too large
+  const auto medium = pool.take(kMiB);
+  EXPECT_EQ(medium->mapped_bytes(), 8 * kMiB);
+  EXPECT_EQ(pool.take(kMiB), nullptr);
 }
 
 TEST(MemoryPoolTest, FaultsInWhatIsAskedForUnlessForgotten) {
@@ -363,7 +367,7 @@ TEST(MemoryPoolTest, FaultsInWhatIsAskedForUnlessForgotten) {
 }
 
 TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
-  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 2, .region_bytes = 8 * kMiB}}};
+  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 2, .region_bytes = kMiB}}};
   MemorySubfile first{source};
   ASSERT_THAT(first.write(0, bytes_of(100 * kKiB, 1)), IsOk());
   source.pool.wait_until_idle();
@@ -382,7 +386,7 @@ TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
 }
 
 TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
-  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 1, .region_bytes = 8 * kMiB}}};
+  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 1, .region_bytes = kMiB}}};
   source.pool.start();
   source.pool.keep_at_most(64 * kMiB);
   source.pool.wait_until_idle();
@@ -410,7 +414,7 @@ TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
 }
 
 TEST(MemoryPoolTest, SubfilesComeAndGoWhileItWorks) {
-  MemorySource source{Room{64 * kMiB}, Pool{{.regions = 3, .region_bytes = 4 * kMiB}}};
+  MemorySource source{Room{64 * kMiB}, Pool{{.regions = 3, .region_bytes = kMiB}}};
   for (int i = 0; i < 40; ++i) {
     MemorySubfile subfile{source};
     const Offset bytes = (1 + i % 9) * kMiB;

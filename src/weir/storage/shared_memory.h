@@ -29,7 +29,7 @@ inline constexpr Offset kControlBytes = 32768;
 inline constexpr Offset kDataStart = kControlBytes;
 /// Subfile bytes that can be mapped; what lies beyond goes by message.
 inline constexpr Offset kMostChunks = 65536;
-inline constexpr Offset kClaimableChunks = 16384;
+inline constexpr Offset kClaimableChunks = 8192;
 
 struct Control {
   /// kGone: removed or laid out anew; open again.  kFenced: being laid out anew; may be read, not written.
@@ -39,9 +39,10 @@ struct Control {
   std::atomic<Offset> mapped_bytes{0};
   std::atomic<Offset> length{0};
   std::atomic<Offset> file_end{0};
-  /// Chunks whose pages some client makes, or has made: of several that come at the same time, each makes others.  Only a hint, and only
-  /// of the first chunks, so that it takes no page more.
+  /// Chunks whose pages some client makes, or has made: of several that come at the same time, each makes others.  And those whose pages are
+  /// all there, with zeros or bytes in them.  Only hints, and only of the first chunks, so that they take no page more.
   std::atomic<std::uint64_t> claimed[kClaimableChunks / 64];
+  std::atomic<std::uint64_t> made[kClaimableChunks / 64];
   std::atomic<std::uint64_t> touched[kMostChunks / 64];
   std::atomic<std::uint64_t> full[kMostChunks / 64];
 };
@@ -53,6 +54,18 @@ inline void take_turn(Control& control) noexcept { control.turns.fetch_add(1, st
 
 inline bool test_bit(const std::atomic<std::uint64_t>* bits, Offset chunk) noexcept {
   return ((bits[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64)) & 1) != 0;
+}
+
+inline void set_bit(std::atomic<std::uint64_t>* bits, Offset chunk) noexcept {
+  bits[chunk / 64].fetch_or(std::uint64_t{1} << (chunk % 64), std::memory_order_release);
+}
+
+inline bool is_made(const Control& control, Offset chunk) noexcept {
+  return chunk < kClaimableChunks && test_bit(control.made, chunk);
+}
+
+inline void note_made(Control& control, Offset chunk) noexcept {
+  if (chunk < kClaimableChunks) set_bit(control.made, chunk);
 }
 
 /// True for the first that asks, if the chunk can be claimed at all.

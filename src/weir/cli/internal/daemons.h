@@ -26,7 +26,7 @@
 namespace weir::cli::internal {
 
 inline constexpr const char* kAheadHelp =
-    "Most memory that each memory store makes ready ahead of use, so that new files are written faster [160M]; 0: none";
+    "Most memory that each memory store makes ready ahead of use, so that new files are written faster [164M]; 0: none";
 
 struct DaemonOptions {
   int servers = 1;

@@ -32,6 +32,8 @@ constexpr Offset kWorthIt = Offset{64} << 10;
 constexpr int kFewUses = 4;
 // From so many bytes on, pages are entered all at once before the copy.
 constexpr Offset kWorthPreparing = Offset{128} << 10;
+// Linux enters as many pages that are there around one that is read.
+constexpr std::uintptr_t kEnteredAround = 65536;
 
 Status system_error(const char* call) {
   return {ErrorCode::kIoError, concat("memory of a subfile: ", call, ": ", std::strerror(errno))};
@@ -106,10 +108,19 @@ bool MappedSubfile::prepare(Offset from, Offset to) {
     return !prepared_[static_cast<std::size_t>(chunk)] && storage::test_bit(control().full, chunk);
   };
   const Offset begin = from / kChunkBytes;
+  const auto touch_made = [&] {
+    for (Offset chunk = begin; chunk < end; ++chunk) {
+      if (is_due(chunk) && storage::is_made(control(), chunk)) touch(chunk);
+    }
+  };
+  touch_made();
   // Two that make the same pages get in each other's way for long: what another one is making comes later, and then costs little.
   for (Offset chunk = begin; is_writable_ && chunk < end; ++chunk) {
-    if (is_due(chunk) && storage::claim(control(), chunk) && !enter(chunk, chunk + 1)) return false;
+    if (!is_due(chunk) || !storage::claim(control(), chunk)) continue;
+    if (!enter(chunk, chunk + 1)) return false;
+    storage::note_made(control(), chunk);
   }
+  touch_made();
   for (Offset chunk = begin; chunk < end; ++chunk) {
     const Offset first = chunk;
     while (chunk < end && is_due(chunk)) ++chunk;
@@ -126,6 +137,16 @@ bool MappedSubfile::enter(Offset first, Offset end) {
   if (::madvise(data() + first * kChunkBytes, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
   std::fill(prepared_.begin() + first, prepared_.begin() + end, true);
   return true;
+}
+
+// The same of a chunk whose pages are all there: half the time, since nobody looks at each page.
+void MappedSubfile::touch(Offset chunk) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data() + chunk * kChunkBytes);
+  const std::uintptr_t end = begin + static_cast<std::uintptr_t>(kChunkBytes);
+  for (std::uintptr_t at = begin; at < end; at = (at / kEnteredAround + 1) * kEnteredAround) {
+    (void)*reinterpret_cast<const volatile std::byte*>(at);
+  }
+  prepared_[static_cast<std::size_t>(chunk)] = true;
 }
 
 Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, const Target& target, Offset expected,

@@ -57,6 +57,7 @@ class MappedSubfile {
   MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
                 std::uint64_t generation, std::uint64_t boot);
   bool enter(Offset first, Offset end);
+  void touch(Offset chunk);
   [[nodiscard]] std::uint32_t state() const { return control().state.load(std::memory_order_acquire); }
   std::byte* base_;
   Offset room_;

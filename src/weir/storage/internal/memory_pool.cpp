@@ -16,6 +16,8 @@ namespace {
 constexpr Offset kStepBytes = Offset{2} << 20;
 /// Whoever takes a region is about to fill it: the next one can wait.
 constexpr std::chrono::milliseconds kQuiet{20};
+/// More than so many times what is needed is rather kept for those who need it.
+constexpr Offset kMostTimes = 8;
 
 }  // namespace
 
@@ -47,6 +49,7 @@ std::unique_ptr<Region> Pool::take(Offset bytes) {
   };
   const auto best = std::min_element(ready_.begin(), ready_.end(), suits_better);
   if (best == ready_.end()) return nullptr;
+  if ((*best)->mapped_bytes() > std::max(kMostTimes * bytes, options_.region_bytes)) return nullptr;
   std::unique_ptr<Region> region = std::move(*best);
   ready_.erase(best);
   ready_bytes_ -= region->mapped_bytes();
@@ -84,7 +87,8 @@ void Pool::wait_until_idle() {
 
 Offset Pool::wanted_bytes() const {
   if (broken_) return 0;
-  for (const Offset bytes : {options_.region_bytes, kLargerBy * options_.region_bytes}) {
+  for (const Offset size : kRegionSizes) {
+    const Offset bytes = size * options_.region_bytes;
     const auto ready = std::count_if(ready_.begin(), ready_.end(),
                                      [bytes](const auto& region) { return region->mapped_bytes() == bytes; });
     if (ready < options_.regions && ready_bytes_ + bytes <= limit_bytes_) return bytes;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Memory faulted in ahead of use, by a thread of its own: regions for subfiles that begin large, and the next part of subfiles that grow.
+// Memory faulted in ahead of use, by a thread of its own: regions for subfiles to begin in, and the next part of subfiles that grow.
 // Touching memory for the first time costs many times a copy of it.
 
 #include <chrono>
@@ -17,11 +17,12 @@
 
 namespace weir::storage::internal {
 
-inline constexpr Offset kLargerBy = 4;
+/// Sizes of regions, the smallest being 1.
+inline constexpr Offset kRegionSizes[] = {1, 8, 32};
 
 struct PoolOptions {
   int regions = 0;          ///< Of each size.
-  Offset region_bytes = 0;  ///< The smaller size; the larger one is kLargerBy times that.
+  Offset region_bytes = 0;  ///< The smallest size.
 };
 
 /// \threadsafety One thread at a time; its own thread is its own affair.
@@ -37,7 +38,8 @@ class Pool {
   /// Starts the thread, once: a store of small subfiles needs none.
   void start();
 
-  /// A region with every page there and zero: the smallest that has `bytes`, or the largest if none has; null if none is ready.
+  /// A region with every page there and zero: the smallest that has `bytes`, or the largest if none has; null if none is ready, or only such
+  /// as are far too large.
   std::unique_ptr<Region> take(Offset bytes);
 
   /// Holds no more than this from now on: gives back what is too much.

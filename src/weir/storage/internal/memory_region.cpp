@@ -104,10 +104,6 @@ void for_words(Offset first, Offset end, Visit visit) {
   }
 }
 
-void set_bit(std::atomic<std::uint64_t>* all, Offset at) {
-  all[at / 64].fetch_or(std::uint64_t{1} << (at % 64), std::memory_order_release);
-}
-
 void clear_bits(std::atomic<std::uint64_t>* all, Offset first, Offset end) {
   for_words(first, end, [&](std::size_t word, std::uint64_t mask) {
     // Reading a page of Control that does not exist makes it: look before writing.
@@ -205,7 +201,8 @@ Status Region::populate() {
   madvise(base_, static_cast<std::size_t>(kDataStart + mapped_), MADV_HUGEPAGE);
   WEIR_RETURN_IF_ERROR(allocate(0, mapped_));
   // Without the advice (kernels before 5.14) pages exist, but are cleared when first touched.
-  madvise(data(), static_cast<std::size_t>(mapped_), MADV_POPULATE_WRITE);
+  if (madvise(data(), static_cast<std::size_t>(mapped_), MADV_POPULATE_WRITE) != 0) return Status::ok();
+  for (Offset chunk = 0; chunk * kChunkBytes < mapped_; ++chunk) note_made(control(), chunk);
   return Status::ok();
 }
 
@@ -230,8 +227,10 @@ Result<Offset> Region::cut(Offset length) {
   // All that is mapped, not just what is known: a peer may have touched what it should not.
   WEIR_RETURN_IF_ERROR(zero_and_free(first * kPageBytes, mapped_));
   clear_bits(control().touched, ceil_div(first, kPagesPerChunk), known / kPagesPerChunk);
-  clear_bits(control().claimed, std::min(first / kPagesPerChunk, kClaimableChunks),
-             std::min(known / kPagesPerChunk, kClaimableChunks));
+  const Offset first_hint = std::min(first / kPagesPerChunk, kClaimableChunks);
+  const Offset end_hint = std::min(known / kPagesPerChunk, kClaimableChunks);
+  clear_bits(control().claimed, first_hint, end_hint);
+  clear_bits(control().made, first_hint, end_hint);
   const Offset freed = count_taken(first, known);
   for_words(first, known, [&](std::size_t word, std::uint64_t mask) { pages_[word] &= ~mask; });
   taken_pages_ -= freed;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Offset kMostHeapBytes = Offset{64} << 10;
 constexpr Offset kBlockBytes = Offset{64} << 10;
-/// Subfiles that take at least this much at once begin in a region of the pool; those longer take room ahead.
+/// Subfiles that are longer take room ahead.
 constexpr Offset kLargeBytes = Offset{4} << 20;
 constexpr Offset kMostAheadBytes = Offset{16} << 20;
 
@@ -195,7 +195,7 @@ Status MemorySubfile::move_to_region(Offset bytes) {
   source_->pool.start();
   std::unique_ptr<Region> region;
   // Whoever asks knows of itself only: of a file that several write, there will be more.
-  if (bytes >= kLargeBytes && room.free_bytes() / 4 > bytes) region = source_->pool.take(2 * bytes);
+  if (bytes > 0 && room.free_bytes() / 4 > bytes) region = source_->pool.take(2 * bytes);
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
     region->take(0, region->mapped_bytes());
