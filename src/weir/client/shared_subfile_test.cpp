@@ -8,6 +8,8 @@
 
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
+#include <weir/client/internal/cluster.h>
+#include <weir/layout/language.h>
 #include <weir/server/internal/life.h>
 
 namespace weir::client::internal {
@@ -76,6 +78,31 @@ TEST_F(MappedSubfileTest, OfTwoEachPreparesWhatTheOtherHasNotClaimed) {
   whole->data()[storage::kChunkBytes - 1] = std::byte{1};
 }
 
+TEST_F(MappedSubfileTest, WhatOneHasMadeOthersOnlyEnter) {
+  EXPECT_FALSE(storage::is_made(whole->control(), 0));
+  EXPECT_TRUE(whole->prepare(0, storage::kChunkBytes));
+  EXPECT_TRUE(storage::is_made(whole->control(), 0));
+  whole->data()[storage::kChunkBytes - 1] = std::byte{1};
+  const auto other = MappedSubfile::map(writable, lifeline, 1);
+  ASSERT_THAT(other, IsOk());
+  EXPECT_TRUE((*other)->prepare(0, storage::kChunkBytes));
+  EXPECT_EQ((*other)->data()[storage::kChunkBytes - 1], std::byte{1});
+  // Hints end somewhere; chunks do not.
+  EXPECT_FALSE(storage::is_made(whole->control(), storage::kClaimableChunks));
+}
+
+TEST_F(MappedSubfileTest, EachThatMapsItBeginsElsewhere) {
+  const auto begin = [&](const MappedSubfile& mapped) { return mapped.begin_of(100, 100 + 64 * 4096 + 7); };
+  EXPECT_EQ(begin(*whole), 100);
+  const auto second = MappedSubfile::map(writable, lifeline, 1);
+  EXPECT_EQ(begin(**second), 100 + 32 * 4096);
+  EXPECT_EQ(begin(**MappedSubfile::map(writable, lifeline, 1)), 100 + 16 * 4096);
+  EXPECT_EQ(begin(**MappedSubfile::map(writable, lifeline, 1)), 100 + 48 * 4096);
+  EXPECT_EQ(begin(**(*second)->longer(4 * whole->room())), 100 + 32 * 4096) << "the same client";
+  EXPECT_EQ((*second)->begin_of(5, 5), 5);
+  EXPECT_EQ((*second)->begin_of(5, 4000), 5);
+}
+
 TEST_F(MappedSubfileTest, MemoryForReadingIsReadAndNeverWritten) {
   const auto mapped = MappedSubfile::map(readable, lifeline, 1);
   ASSERT_THAT(mapped, IsOk());
@@ -86,6 +113,24 @@ TEST_F(MappedSubfileTest, MemoryForReadingIsReadAndNeverWritten) {
   EXPECT_EQ((*mapped)->touched(0, 10), MappedSubfile::Touched::kAll);
   EXPECT_FALSE((*mapped)->is_full(0, 10));
   EXPECT_FALSE((*(*mapped)->longer(4 * whole->room()))->is_full(0, 10));
+}
+
+TEST(SharedMemoryTest, ComesByTheSocketWhereItMayNotBeOpened) {
+  const Cluster cluster({.servers = 2});
+  for (const bool opens : {true, false}) {
+    const auto session = *Session::connect(cluster.addresses(), cluster.key(), {});
+    if (!opens) session->stop_opening_memory();
+    const FileSystem fs(session);
+    const auto layout = layout::parse("stripe(unit=64K, over=2)");
+    const View view = *fs.create(opens ? "/opened" : "/handed", *layout)->linear();
+    const std::vector<std::byte> bytes(1 << 20, std::byte{7});
+    ASSERT_THAT(view.write(0, bytes), IsOk());
+    EXPECT_EQ(view.report().direct_bytes, std::ssize(bytes));
+    std::vector<std::byte> seen(bytes.size());
+    ASSERT_THAT(view.read(0, seen), IsOk());
+    EXPECT_EQ(seen, bytes);
+    EXPECT_EQ(session->opens_memory(), opens);
+  }
 }
 
 TEST_F(MappedSubfileTest, FilesTooShortForControlAreRefused) {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include <weir/layout/internal/rewrite.h>
 
@@ -25,6 +26,7 @@ using internal::shift;
 using internal::tighten;
 
 constexpr std::size_t kLongestGroup = 16;  // neighbours that are tried as one repeated group
+constexpr std::size_t kManyMembers = 4096;
 
 bool same_shape(const Falls& a, const Falls& b) { return a.block_length() == b.block_length() && a.inner == b.inner; }
 
@@ -62,23 +64,35 @@ bool absorb_only_child(Falls& falls) {
   return true;
 }
 
-// Appends g to `out`, joining it with the last member where merge or extend applies.
-void append_joined(FallsSet& out, Falls g) {
-  if (!out.empty()) {
-    Falls& f = out.back();
-    if (f.is_leaf() && g.is_leaf() && f.count == 1 && g.count == 1 && f.right + 1 == g.left) {
-      f.right = g.right;
-      return;
-    }
-    const Offset step = f.count > 1 ? f.stride : g.count > 1 ? g.stride : g.left - f.left;
-    const bool steps_agree = f.count == 1 || g.count == 1 || f.stride == g.stride;
-    if (steps_agree && step > f.block_length() && g.left == f.left + f.count * step && same_shape(f, g)) {
-      f.stride = step;
-      f.count += g.count;
-      return;
-    }
+// Joins g with f, which stands before it, where merge or extend applies.
+bool join(Falls& f, const Falls& g) {
+  if (f.is_leaf() && g.is_leaf() && f.count == 1 && g.count == 1 && f.right + 1 == g.left) {
+    f.right = g.right;
+    return true;
   }
-  out.push_back(std::move(g));
+  const Offset step = f.count > 1 ? f.stride : g.count > 1 ? g.stride : g.left - f.left;
+  const bool steps_agree = f.count == 1 || g.count == 1 || f.stride == g.stride;
+  if (!steps_agree || step <= f.block_length() || g.left != f.left + f.count * step || !same_shape(f, g)) return false;
+  f.stride = step;
+  f.count += g.count;
+  return true;
+}
+
+// Members of a set move forwards, into the room of others that are done with: sets can have many members.
+void keep(FallsSet& set, std::size_t& kept, std::size_t at) {
+  if (kept != at) set[kept] = std::move(set[at]);
+  ++kept;
+}
+
+// True if there was something to join.
+bool join_neighbours(FallsSet& set) {
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < set.size(); ++at) {
+    if (kept == 0 || !join(set[kept - 1], set[at])) keep(set, kept, at);
+  }
+  const bool is_changed = kept < set.size();
+  set.resize(kept);
+  return is_changed;
 }
 
 struct Repeat {
@@ -101,71 +115,105 @@ std::size_t count_copies(const FallsSet& set, std::size_t at, std::size_t group,
 // The repetition at `at` that saves the most nodes.
 Repeat find_repeat(const FallsSet& set, std::size_t at) {
   Repeat best;
-  Offset nodes = 0;
-  Offset first = kMaxBytes;
-  Offset end = 0;
   for (std::size_t group = 1; group <= kLongestGroup && at + 2 * group <= set.size(); ++group) {
-    const Falls& added = set[at + group - 1];
-    nodes += 1 + node_count(added.inner);
-    first = std::min(first, added.left);
-    end = std::max(end, last_end(added));
     const Offset distance = set[at + group].left - set[at].left;
     if (distance <= 0) continue;
+    // Most groups of irregular sets end here.
+    if (group > 1 && set[at + 1].left + distance != set[at + group + 1].left) continue;
     const std::size_t copies = count_copies(set, at, group, distance);
+    if (copies < 2) continue;
+    Offset nodes = 0;
+    Offset first = kMaxBytes;
+    Offset end = 0;
+    for (std::size_t i = at; i < at + group; ++i) {
+      nodes += 1 + node_count(set[i].inner);
+      first = std::min(first, set[i].left);
+      end = std::max(end, last_end(set[i]));
+    }
     // Copies that interleave are worth it only in numbers: two families side by side read better than a crossed nest.
-    if (copies < (distance < end - first ? 3U : 2U)) continue;
+    if (copies < 3 && distance < end - first) continue;
     const Offset saved = static_cast<Offset>(copies) * nodes - (nodes + 1);
     if (saved > best.saved) best = {group, copies, distance, saved};
   }
   return best;
 }
 
-FallsSet fold_repeats(FallsSet set) {
-  FallsSet out;
-  out.reserve(set.size());
+// True if there was something to fold.
+bool fold_repeats(FallsSet& set) {
+  std::size_t kept = 0;
   for (std::size_t at = 0; at < set.size();) {
     const Repeat repeat = find_repeat(set, at);
     if (repeat.copies == 0) {
-      out.push_back(std::move(set[at++]));
+      keep(set, kept, at++);
       continue;
     }
     Falls family{0, 0, repeat.distance, static_cast<Offset>(repeat.copies), {}};
     for (std::size_t i = 0; i < repeat.group; ++i) family.inner.push_back(std::move(set[at + i]));
     tighten(family);
-    out.push_back(std::move(family));
+    set[kept++] = std::move(family);
     at += repeat.group * repeat.copies;
   }
-  return out;
+  const bool is_changed = kept < set.size();
+  set.resize(kept);
+  return is_changed;
 }
 
-FallsSet simplify_once(FallsSet set) {
+// Puts the members of blocks that do not repeat into their place.
+void promote_members(FallsSet& set) {
   FallsSet out;
   out.reserve(set.size());
   for (Falls& falls : set) {
-    const bool had_inner = !falls.is_leaf();
-    falls.inner = simplify_once(std::move(falls.inner));
-    if (had_inner && falls.is_leaf()) continue;  // held no bytes
-    while (absorb_only_child(falls)) {
+    if (falls.count > 1 || falls.is_leaf()) {
+      out.push_back(std::move(falls));
+      continue;
     }
-    tighten(falls);
-    melt(falls);
-    if (falls.count == 1 && !falls.is_leaf()) {
-      shift(falls.inner, falls.left);
-      for (Falls& child : falls.inner) append_joined(out, std::move(child));
-    } else {
-      append_joined(out, std::move(falls));
-    }
+    shift(falls.inner, falls.left);
+    std::move(falls.inner.begin(), falls.inner.end(), std::back_inserter(out));
   }
-  return fold_repeats(std::move(out));
+  set = std::move(out);
+}
+
+// Whose own members are simple.  True if it changed.
+bool simplify_member(Falls& falls) {
+  const Falls before{falls.left, falls.right, falls.stride, falls.count, {}};
+  bool is_changed = false;
+  while (absorb_only_child(falls)) is_changed = true;
+  tighten(falls);
+  melt(falls);
+  return is_changed || falls.left != before.left || falls.right != before.right || falls.stride != before.stride ||
+         falls.count != before.count;
+}
+
+// True if it changed.
+bool simplify_once(FallsSet& set) {
+  bool is_changed = false;
+  bool has_blocks = false;  // that do not repeat
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < set.size(); ++at) {
+    Falls& falls = set[at];
+    if (!falls.is_leaf()) {
+      is_changed = simplify_once(falls.inner) || is_changed;
+      if (falls.is_leaf()) continue;  // held no bytes
+    }
+    is_changed = simplify_member(falls) || is_changed;
+    has_blocks = has_blocks || (falls.count == 1 && !falls.is_leaf());
+    keep(set, kept, at);
+  }
+  is_changed = is_changed || has_blocks || kept < set.size();
+  set.resize(kept);
+  if (has_blocks) promote_members(set);
+  is_changed = join_neighbours(set) || is_changed;
+  return fold_repeats(set) || is_changed;
 }
 
 }  // namespace
 
 FallsSet simplify(FallsSet set) {
   for (;;) {
-    FallsSet next = simplify_once(set);
-    if (next == set) return set;
-    set = std::move(next);
+    const std::size_t before = set.size();
+    if (!simplify_once(set)) return set;
+    // An irregular list: to read all of it again and again is not worth the little that is found each time.
+    if (set.size() > kManyMembers && set.size() > before - before / 4) return set;
   }
 }
 

@@ -1,7 +1,9 @@
 #include <weir/server/handover.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,6 +13,34 @@
 #include <weir/base/unix_socket.h>
 
 namespace weir::server {
+
+Result<Shown> Shown::of(int descriptor) {
+  struct stat info {};
+  if (fstat(descriptor, &info) != 0) {
+    return Status{ErrorCode::kIoError, concat("handover of memory: fstat: ", std::strerror(errno))};
+  }
+  return Shown{descriptor, info.st_dev, info.st_ino};
+}
+
+Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeline) {
+  const auto open_shown = [process](const Shown& shown, int mode) -> Result<Descriptor> {
+    const std::string path = concat("/proc/", process, "/fd/", shown.number);
+    Descriptor opened(open(path.c_str(), mode | O_CLOEXEC));
+    if (!opened.is_open()) {
+      return Status{errno == ENOENT ? ErrorCode::kUnavailable : ErrorCode::kPermission,
+                    concat("handover of memory: ", path, ": ", std::strerror(errno))};
+    }
+    // Numbers of processes and descriptors are used again.
+    WEIR_TRY(const Shown seen, Shown::of(opened.get()));
+    if (seen.device != shown.device || seen.file != shown.file) {
+      return Status{ErrorCode::kUnavailable, concat("handover of memory: ", path, " is another file now")};
+    }
+    return opened;
+  };
+  WEIR_TRY(Descriptor opened, open_shown(memory, O_RDWR));
+  WEIR_TRY(Descriptor life, open_shown(lifeline, O_RDONLY));
+  return Handed{opened.release(), life.release()};
+}
 
 Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std::uint8_t> token,
                             std::chrono::milliseconds timeout) {

@@ -53,6 +53,30 @@ TEST_F(HandoverTest, GivesTheSameMemoryOnce) {
   EXPECT_THAT(fetch_memory(server->socket(), *token), StatusIs(ErrorCode::kPermission));
 }
 
+TEST_F(HandoverTest, ProcessesOfOneUserOpenItThemselves) {
+  start();
+  const auto shown = Shown::of(memory.get());
+  const auto life = Shown::of(server->lifeline());
+  ASSERT_THAT(shown, IsOk());
+  ASSERT_THAT(life, IsOk());
+  const auto opened = open_memory(getpid(), *shown, *life);
+  ASSERT_THAT(opened, IsOk());
+  ASSERT_EQ(pwrite(opened->memory, "x", 1, 5), 1);
+  char seen = 0;
+  ASSERT_EQ(pread(memory.get(), &seen, 1, 5), 1);
+  EXPECT_EQ(seen, 'x');
+  EXPECT_TRUE((*Lifeline::map(opened->lifeline))->is_alive());
+  EXPECT_EQ(pwrite(opened->lifeline, "x", 1, 0), -1);
+  close_both(*opened);
+  // Numbers that have come to mean something else.
+  EXPECT_THAT(open_memory(getpid(), {shown->number, shown->device, shown->file + 1}, *life),
+              StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(open_memory(getpid(), *shown, {shown->number, life->device, life->file}),
+              StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(open_memory(getpid(), {9999, shown->device, shown->file}, *life), StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(open_memory(1 << 30, *shown, *life), StatusIs(ErrorCode::kUnavailable));
+}
+
 TEST_F(HandoverTest, ReadersCannotMapForWriting) {
   start();
   const auto token = server->offer(memory.get(), false, getuid());

@@ -441,6 +441,33 @@ TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
   EXPECT_EQ(pwrite(descriptor.get(), &seen, 1, storage::kDataStart), -1) << "asked for reading only";
 }
 
+TEST_P(ServerTest, ShowsDescriptorsToThoseWhoOpenThemThemselves) {
+  Peer client = peer();
+  ASSERT_THAT(client.call(write_pieces(9, {{0, 100000}}), Bytes(100000, std::byte{3})).status, IsOk());
+  const auto share = [&](bool for_writing) {
+    wire::ShareT request;
+    request.subfile = subfile(9);
+    request.for_writing = for_writing;
+    request.opens = true;
+    const Answer answer = client.call(std::move(request));
+    EXPECT_THAT(answer.status, IsOk());
+    return *answer.head.answer.AsHandover();
+  };
+  const wire::HandoverT handover = share(true);
+  EXPECT_EQ(handover.possible, GetParam() == "memory");
+  if (!handover.possible) return;
+  EXPECT_TRUE(handover.token.empty());
+  const auto shown = [](const wire::Descriptor& it) { return Shown{it.number(), it.device(), it.file()}; };
+  const auto opened = open_memory(handover.process, shown(*handover.memory), shown(*handover.lifeline));
+  ASSERT_THAT(opened, IsOk());
+  const Descriptor descriptor(opened->memory);
+  const Descriptor lifeline(opened->lifeline);
+  std::byte seen{};
+  ASSERT_EQ(pread(descriptor.get(), &seen, 1, storage::kDataStart + 99999), 1);
+  EXPECT_EQ(seen, std::byte{3});
+  EXPECT_TRUE(share(false).memory == nullptr) << "for reading there is a token only";
+}
+
 wire::FenceT fence_request(wire::FenceAction action, std::uint64_t token) {
   wire::FenceT request;
   request.action = action;

@@ -36,6 +36,7 @@ struct Control {
   enum State : std::uint32_t { kServing = 1, kGone = 2, kFenced = 3 };
   std::atomic<std::uint32_t> state{kServing};
   std::atomic<std::uint32_t> turns{0};
+  std::atomic<std::uint32_t> mappings{0};  ///< So many clients mapped it so far.
   std::atomic<Offset> mapped_bytes{0};
   std::atomic<Offset> length{0};
   std::atomic<Offset> file_end{0};

@@ -244,8 +244,16 @@ bool Binding::write_mapped(Part& part, const PieceList* list, MappedSubfile& mem
     if (!mapping.is_ok()) return;
     if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.write_plan = std::move(plan).value();
   });
-  if (!part.write_plan || !memory.prepare(hull.from, hull.to)) return false;
-  part.write_plan->run({access.data, access.from}, {memory.data(), 0}, access.range());
+  if (!part.write_plan) return false;
+  const Offset begin = part.packing->bytes(access.range()) < hull.to - hull.from
+                           ? memory.begin_of(access.from, access.from + access.bytes)
+                           : access.from;
+  for (const Range range : {Range{begin, access.from + access.bytes}, Range{access.from, begin}}) {
+    if (range.from == range.to) continue;
+    const Range extent = part.packing->extent_b(range);
+    if (!memory.prepare(extent.from, extent.to)) return false;
+    part.write_plan->run({access.data, access.from}, {memory.data(), 0}, range);
+  }
   return true;
 }
 
@@ -304,14 +312,36 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
   return std::optional(moved);
 }
 
-std::shared_ptr<MappedSubfile> Binding::memory_of(Part& part, Range hull, Offset bytes, const Access& access,
-                                                  Counters& counters) {
+SubfileSlot::Wanted Binding::wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) {
   Offset expected = access.is_write && !is_sparse(hull, bytes) ? hull.to : 0;
   if (expected > 0 && access.ahead > 0 && part.packing) {
     expected = part.packing->extent_b({access.from, access.from + access.bytes + access.ahead}).to;
   }
-  const Target target{part.server, part.store, part.subfile};
-  const SubfileSlot::Fetched fetched = part.slot->memory(*session_, target, hull.to, bytes, expected);
+  return {part.slot, {part.server, part.store, part.subfile}, expected};
+}
+
+Status Binding::fetch_memory(const Access& access, Counters& counters) {
+  if (!session_->options().direct || !SubfileSlot::is_worth_fetching(access.bytes)) return Status::ok();
+  if (has_fetched_.load(std::memory_order_relaxed) || has_fetched_.exchange(true)) return Status::ok();
+  std::vector<SubfileSlot::Wanted> wanted;
+  WEIR_RETURN_IF_ERROR(for_parts(access.range(), [&](const Part& part) -> Status {
+    if (!part.packing || part.slot->is_impossible() || part.slot->mapped()) return Status::ok();
+    const Offset bytes = part.packing->bytes(access.range());
+    if (!SubfileSlot::is_worth_fetching(bytes)) return Status::ok();
+    wanted.push_back(wanted_of(part, part.packing->extent_b(access.range()), bytes, access));
+    return Status::ok();
+  }));
+  if (wanted.size() < 2) return Status::ok();
+  const SubfileSlot::Fetched fetched = SubfileSlot::fetch(*session_, wanted);
+  Counters::add(counters.messages, fetched.messages);
+  Counters::add(counters.index_bytes, fetched.index_bytes);
+  return Status::ok();
+}
+
+std::shared_ptr<MappedSubfile> Binding::memory_of(Part& part, Range hull, Offset bytes, const Access& access,
+                                                  Counters& counters) {
+  const SubfileSlot::Wanted wanted = wanted_of(part, hull, bytes, access);
+  const SubfileSlot::Fetched fetched = part.slot->memory(*session_, wanted.target, hull.to, bytes, wanted.expected);
   Counters::add(counters.messages, fetched.messages);
   Counters::add(counters.index_bytes, fetched.index_bytes);
   return fetched.memory;

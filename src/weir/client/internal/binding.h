@@ -87,6 +87,9 @@ class Binding {
     return Status::ok();
   }
 
+  /// For the first access that is worth it: asks for the memory of all subfiles that it needs at once, not one by one.
+  Status fetch_memory(const Access& access, Counters& counters);
+
   /// Moves the bytes of the access that the part has, if its memory is here.  \returns how many; nothing if they must go by message
   /// \error kStale, kNoSpace
   Result<std::optional<Offset>> move_directly(Part& part, const Access& access, Offset file_end, Counters& counters);
@@ -120,6 +123,7 @@ class Binding {
   Result<Part*> part_of(std::uint32_t element);                     // lazy
   Result<std::vector<Part*>> parts_of(Range range);                 // lazy
   Part* only_part(Range range) const;
+  static SubfileSlot::Wanted wanted_of(const Part& part, Range hull, Offset bytes, const Access& access);
   std::shared_ptr<MappedSubfile> memory_of(Part& part, Range hull, Offset bytes, const Access& access,
                                            Counters& counters);
   // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers just this access.
@@ -134,6 +138,7 @@ class Binding {
   std::shared_ptr<Session> session_;
   std::shared_ptr<Incarnation> file_;
   layout::Element view_;
+  std::atomic<bool> has_fetched_{false};
   bool is_lazy_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::vector<Part*> by_element_;  // null: nothing in common

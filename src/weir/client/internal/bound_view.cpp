@@ -75,6 +75,7 @@ Status BoundView::move_directly(Binding& binding, const Access& access, std::vec
     }
     std::memset(access.data, 0, static_cast<std::size_t>(access.bytes));
   }
+  WEIR_RETURN_IF_ERROR(binding.fetch_memory(access, counters_));
   const Offset file_end = access.is_write ? binding.file_end(access.range()) : 0;
   Status status = binding.for_parts(access.range(), [&](Part& part) -> Status {
     WEIR_TRY(const std::optional<Offset> done, binding.move_directly(part, access, file_end, counters_));

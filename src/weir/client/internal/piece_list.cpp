@@ -41,21 +41,26 @@ PieceList::PieceList(const layout::Element& view, const layout::Element& subfile
     range_.to = range.from + kMostRange;
     is_whole_ = false;
   }
+  // As if all were as long as the first: growing would copy them again and again.
+  const Offset first = std::max<Offset>(view.segment_at(range.from, range_.to - range.from).length, 1);
+  pieces_.reserve(std::min(static_cast<std::size_t>((range_.to - range.from) / first + 1), kMostPieces));
   if (view.is_monotone() && subfile.is_monotone()) {
     list_in_file_order(view, subfile);
   } else {
     list_in_view_order(view, subfile);
   }
-  pieces_.shrink_to_fit();
+  if (pieces_.size() < pieces_.capacity() / 2) pieces_.shrink_to_fit();
   const auto has_same_length = [&](const Piece& piece) { return piece.length == pieces_.front().length; };
   if (std::all_of(pieces_.begin(), pieces_.end(), has_same_length) && !pieces_.empty()) {
     length_ = pieces_.front().length;
   }
 }
 
-bool PieceList::add(Offset view, Offset subfile, Offset length) {
+inline bool PieceList::add(Offset view, Offset subfile, Offset length) {
   const auto at = static_cast<std::uint32_t>(view - range_.from);
-  if (!pieces_.empty()) {
+  if (pieces_.empty()) {
+    extent_ = {subfile, subfile};
+  } else {
     Piece& last = pieces_.back();
     if (last.view + last.length == at && last.subfile + last.length == subfile) {
       last.length += static_cast<std::uint32_t>(length);
@@ -69,8 +74,7 @@ bool PieceList::add(Offset view, Offset subfile, Offset length) {
     is_whole_ = false;
     return false;
   }
-  extent_ = pieces_.empty() ? Range{subfile, subfile + length}
-                            : Range{std::min(extent_.from, subfile), std::max(extent_.to, subfile + length)};
+  extent_ = {std::min(extent_.from, subfile), std::max(extent_.to, subfile + length)};
   bytes_ += length;
   pieces_.push_back({at, static_cast<std::uint32_t>(length), subfile});
   return true;
@@ -83,6 +87,11 @@ void PieceList::list_in_file_order(const layout::Element& view, const layout::El
   Offset at = range_.from;      // in the view
   auto visit = [&](Offset offset, Offset length) {
     const Offset end = offset + length;
+    if (offset >= there.offset && end <= there.offset + there.length) {  // as most are, of many small ones
+      const Offset from = at;
+      at += length;
+      return add(from, there_at + (offset - there.offset), length);
+    }
     while (offset < end) {
       if (offset >= there.offset + there.length) {
         there_at = subfile.count_below(offset);

@@ -146,6 +146,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to anew.
   /// \error kIoError
   Result<std::shared_ptr<server::Lifeline>> lifeline(std::uint32_t server, int descriptor);
+  /// Whether memory of servers may be opened without their help, as far as is known.
+  [[nodiscard]] bool opens_memory() const { return opens_memory_.load(std::memory_order_relaxed); }
+  void stop_opening_memory() { opens_memory_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] std::string name_of(std::uint32_t server) const;
   [[nodiscard]] const net::Address& address_of(std::uint32_t server) const { return links_[server]->address; }
 
@@ -169,6 +172,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ConnectOptions options_;
   net::Key key_;
   std::atomic<std::uint64_t> numbers_{0};
+  std::atomic<bool> opens_memory_{true};
   BufferPool buffers_;
   FairMutex mutex_;
   std::unique_ptr<net::Caller> caller_;

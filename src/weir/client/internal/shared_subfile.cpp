@@ -39,6 +39,18 @@ Status system_error(const char* call) {
   return {ErrorCode::kIoError, concat("memory of a subfile: ", call, ": ", std::strerror(errno))};
 }
 
+server::Shown shown(const std::unique_ptr<wire::Descriptor>& descriptor) {
+  if (!descriptor) return {};
+  return {descriptor->number(), descriptor->device(), descriptor->file()};
+}
+
+// Bit by bit, so that numbers that follow each other are far apart.
+std::uint32_t reversed(std::uint32_t number) {
+  std::uint32_t out = 0;
+  for (int bit = 0; bit < 32; ++bit) out |= ((number >> bit) & 1) << (31 - bit);
+  return out;
+}
+
 std::size_t length_of(Offset room) { return static_cast<std::size_t>(kDataStart + room); }
 
 }  // namespace
@@ -66,8 +78,16 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
   const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* base = ::mmap(nullptr, length_of(room), protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_error("mmap");
-  return std::shared_ptr<MappedSubfile>(
+  std::shared_ptr<MappedSubfile> mapped(
       new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation, boot));
+  if (is_writable) mapped->place_ = reversed(mapped->control().mappings.fetch_add(1, std::memory_order_relaxed));
+  return mapped;
+}
+
+Offset MappedSubfile::begin_of(Offset from, Offset to) const {
+  constexpr Offset kAlign = 4096;
+  const Offset pages = (to - from) / kAlign;
+  return from + ((pages * (place_ >> 16)) >> 16) * kAlign;
 }
 
 Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const {
@@ -76,8 +96,10 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const
   // An old length of 0 leaves the old mapping as it is, for those who are using it.
   void* base = ::mremap(base_, 0, length_of(room), MREMAP_MAYMOVE);
   if (base == MAP_FAILED) return system_error("mremap");
-  return std::shared_ptr<MappedSubfile>(
+  std::shared_ptr<MappedSubfile> mapped(
       new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_, generation_, boot_));
+  mapped->place_ = place_;
+  return mapped;
 }
 
 bool MappedSubfile::is_full(Offset from, Offset to) const {
@@ -149,21 +171,45 @@ void MappedSubfile::touch(Offset chunk) {
   prepared_[static_cast<std::size_t>(chunk)] = true;
 }
 
-Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, const Target& target, Offset expected,
-                                                          Fetched& cost) {
-  const std::uint32_t server = target.server;
+namespace {
+
+Outgoing request_for(const Session& session, const SubfileSlot::Wanted& wanted, bool opens,
+                     SubfileSlot::Fetched& cost) {
+  const Target& target = wanted.target;
   wire::ShareT share;
   share.subfile = std::make_unique<wire::Subfile>(target.subfile.file, target.subfile.element);
   share.for_writing = true;
-  share.expected_bytes = expected;
-  Outgoing call{server, wire::encode_request(std::move(share), session.timeout_ms(), target.store), {}, {}, {}};
-  cost.messages = 1;
-  cost.index_bytes = static_cast<std::int64_t>(call.head.size());
-  session.run({&call, 1}, Repeat::kSafe);
-  WEIR_TRY(const wire::HandoverT handover, session.answer<wire::HandoverT>(call));
+  share.expected_bytes = wanted.expected;
+  share.opens = opens;
+  Outgoing call{target.server, wire::encode_request(std::move(share), session.timeout_ms(), target.store), {}, {}, {}};
+  ++cost.messages;
+  cost.index_bytes += static_cast<std::int64_t>(call.head.size());
+  return call;
+}
+
+// Null if there is no memory to share.
+Result<std::shared_ptr<MappedSubfile>> map_answer(Session& session, const SubfileSlot::Wanted& wanted,
+                                                  const Outgoing& call, SubfileSlot::Fetched& cost) {
+  const std::uint32_t server = wanted.target.server;
+  WEIR_TRY(wire::HandoverT handover, session.answer<wire::HandoverT>(call));
   if (!handover.possible) return std::shared_ptr<MappedSubfile>();
   const std::uint64_t generation = session.generation(server);
-  WEIR_TRY(const server::Handed handed, server::fetch_memory(handover.socket, handover.token));
+  server::Handed handed;
+  if (handover.process != 0) {
+    const auto opened = server::open_memory(handover.process, shown(handover.memory), shown(handover.lifeline));
+    if (opened.is_ok()) {
+      handed = *opened;
+    } else {
+      WEIR_LOG_DEBUG("{}; by way of its socket from now on", opened.status().message());
+      session.stop_opening_memory();
+      Outgoing again = request_for(session, wanted, false, cost);
+      session.run({&again, 1}, Repeat::kSafe);
+      WEIR_TRY(handover, session.answer<wire::HandoverT>(again));
+    }
+  }
+  if (handed.memory < 0) {
+    WEIR_TRY(handed, server::fetch_memory(handover.socket, handover.token));
+  }
   const auto map = [&]() -> Result<std::shared_ptr<MappedSubfile>> {
     WEIR_TRY(auto lifeline, session.lifeline(server, handed.lifeline));
     return MappedSubfile::map(handed.memory, std::move(lifeline), generation, handover.boot);
@@ -172,6 +218,35 @@ Result<std::shared_ptr<MappedSubfile>> SubfileSlot::fetch(Session& session, cons
   ::close(handed.memory);
   ::close(handed.lifeline);
   return mapped;
+}
+
+}  // namespace
+
+bool SubfileSlot::is_worth_fetching(Offset bytes) { return bytes >= kWorthIt; }
+
+void SubfileSlot::take(Session& session, const Wanted& wanted, const Outgoing& call, Fetched& cost) {
+  auto mapped = map_answer(session, wanted, call, cost);
+  if (!mapped.is_ok()) {
+    // Not an error of the access: messages still work, or say better what is wrong.
+    WEIR_LOG_DEBUG("direct path to subfile {}.{}: {}", wanted.target.subfile.file, wanted.target.subfile.element,
+                   mapped.status().message());
+  } else if (*mapped) {
+    mapped_ = std::move(mapped).value();
+  } else {
+    is_impossible_ = true;
+  }
+}
+
+SubfileSlot::Fetched SubfileSlot::fetch(Session& session, std::span<const Wanted> wanted) {
+  Fetched cost;
+  std::vector<Outgoing> calls;
+  for (const Wanted& one : wanted) calls.push_back(request_for(session, one, session.opens_memory(), cost));
+  session.run(calls, Repeat::kSafe);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::lock_guard lock(wanted[i].slot->mutex_);
+    if (!wanted[i].slot->mapped_) wanted[i].slot->take(session, wanted[i], calls[i], cost);
+  }
+  return cost;
 }
 
 std::shared_ptr<MappedSubfile> SubfileSlot::mapped() {
@@ -187,19 +262,12 @@ SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target,
   // A server that was started anew has other memory, and this one is nobody's.
   if (mapped_ && (mapped_->generation() != session.generation(target.server) || !mapped_->is_alive())) mapped_.reset();
   if (!mapped_) {
-    if (bytes < kWorthIt && small_uses_.fetch_add(1, std::memory_order_relaxed) < kFewUses) return out;
-    auto fetched = fetch(session, target, expected, out);
-    if (!fetched.is_ok()) {
-      // Not an error of the access: messages still work, or say better what is wrong.
-      WEIR_LOG_DEBUG("direct path to subfile {}.{}: {}", target.subfile.file, target.subfile.element,
-                     fetched.status().message());
-      return out;
-    }
-    if (!*fetched) {
-      is_impossible_ = true;
-      return out;
-    }
-    mapped_ = std::move(fetched).value();
+    if (!is_worth_fetching(bytes) && small_uses_.fetch_add(1, std::memory_order_relaxed) < kFewUses) return out;
+    const Wanted wanted{this, target, expected};
+    Outgoing call = request_for(session, wanted, session.opens_memory(), out);
+    session.run({&call, 1}, Repeat::kSafe);
+    take(session, wanted, call, out);
+    if (!mapped_) return out;
   }
   if (end > mapped_->room()) {
     auto longer = mapped_->longer(end);

@@ -39,6 +39,8 @@ class MappedSubfile {
   /// False if the server is gone: the memory is nobody's then.
   [[nodiscard]] bool is_alive() const { return lifeline_->is_alive(); }
   [[nodiscard]] std::uint64_t boot() const { return boot_; }  ///< Of the server.
+  /// Where in [from, to) this client begins, so that those who write neighbouring pieces at the same time do not meet in the same cache lines.
+  [[nodiscard]] Offset begin_of(Offset from, Offset to) const;
   /// May still be read, but not written: its file gets another layout.
   [[nodiscard]] bool is_fenced() const { return state() == storage::Control::kFenced; }
   [[nodiscard]] bool is_gone() const { return state() != storage::Control::kServing && !is_fenced(); }
@@ -65,6 +67,7 @@ class MappedSubfile {
   std::shared_ptr<server::Lifeline> lifeline_;
   std::uint64_t generation_;
   std::uint64_t boot_;
+  std::uint32_t place_ = 0;  // 0, 1/2, 1/4, 3/4, ... of 2^32: different for each that mapped it
   std::mutex mutex_;
   std::vector<bool> prepared_;  // by chunk
 };
@@ -80,6 +83,15 @@ class SubfileSlot {
     std::int64_t index_bytes = 0;
   };
   Fetched memory(Session& session, const Target& target, Offset end, Offset bytes, Offset expected);
+  /// Several that an access of many bytes needs, asked for at once: memory() has them then.
+  struct Wanted {
+    SubfileSlot* slot = nullptr;
+    Target target;
+    Offset expected = 0;
+  };
+  static Fetched fetch(Session& session, std::span<const Wanted> wanted);
+  /// Whether an access of so many bytes is a reason to ask.
+  [[nodiscard]] static bool is_worth_fetching(Offset bytes);
   /// True once: small writes to memory that must be reserved first go by message until there were some.
   bool is_worth_reserving(Offset bytes);
   /// The memory if it is mapped.
@@ -87,7 +99,8 @@ class SubfileSlot {
   [[nodiscard]] bool is_impossible() const { return is_impossible_.load(std::memory_order_relaxed); }
 
  private:
-  Result<std::shared_ptr<MappedSubfile>> fetch(Session& session, const Target& target, Offset expected, Fetched& cost);
+  /// What the server answered to the first request for it.
+  void take(Session& session, const Wanted& wanted, const Outgoing& call, Fetched& cost);
 
   std::mutex mutex_;
   std::shared_ptr<MappedSubfile> mapped_;

@@ -92,7 +92,10 @@ class Arranger {
 
  private:
   static void sort_by_file(Drafts& drafts) {
-    std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) { return a.x < b.x; });
+    const auto is_before = [](const Draft& a, const Draft& b) { return a.x < b.x; };
+    // Most are, and a stable sort would move them all to find out.
+    if (std::is_sorted(drafts.begin(), drafts.end(), is_before)) return;
+    std::stable_sort(drafts.begin(), drafts.end(), is_before);
   }
 
   static Draft repeated(const LoopDraft& loop, Draft block) {

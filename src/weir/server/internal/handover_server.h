@@ -38,6 +38,9 @@ class HandoverServer {
   /// Keeps a duplicate of `descriptor` until the user `uid` fetches it for the token returned.  Read-only unless `for_writing`.
   Result<Token> offer(int descriptor, bool for_writing, uid_t uid);
 
+  /// For those who open it themselves.
+  [[nodiscard]] int lifeline() const noexcept { return life_->descriptor(); }
+
   /// No more offers are served, and the lifeline of those who came for one ends.
   void stop();
 

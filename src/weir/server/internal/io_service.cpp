@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <unistd.h>
+
 #include <weir/base/text.h>
 #include <weir/log/log.h>
+#include <weir/server/handover.h>
 #include <weir/storage/shared_memory.h>
 
 namespace weir::server::internal {
@@ -65,6 +68,11 @@ Result<std::vector<MessagePiece>> to_pieces(const std::vector<wire::Range>& rang
     WEIR_TRY(bytes, checked_add(bytes, piece.to - piece.from));
   }
   return pieces;
+}
+
+Result<std::unique_ptr<wire::Descriptor>> shown(int descriptor) {
+  WEIR_TRY(const Shown file, Shown::of(descriptor));
+  return std::make_unique<wire::Descriptor>(file.device, file.file, file.number);
 }
 
 }  // namespace
@@ -457,26 +465,31 @@ void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
 
 // ---------------------------------------------------------------- sharing memory
 
-Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, bool for_writing,
-                                             Offset expected_bytes) {
+Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request) {
   wire::HandoverT answer;
   if (options_.handover == nullptr || who.host != options_.host) return answer;
-  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, for_writing, expected_bytes));
+  // A hint: what makes no sense is none.
+  const Offset expected = std::clamp<Offset>(request.expected_bytes, 0, kMostExpectedBytes);
+  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, request.for_writing, expected));
   if (!memory) return answer;
-  WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, for_writing, who.uid));
   answer.possible = true;
   answer.boot = options_.boot;
+  // What is for reading only has a descriptor that does not stay.
+  if (request.opens && request.for_writing) {
+    answer.process = getpid();
+    WEIR_TRY(answer.memory, shown(memory->descriptor));
+    WEIR_TRY(answer.lifeline, shown(options_.handover->lifeline()));
+    return answer;
+  }
+  WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, request.for_writing, who.uid));
   answer.socket = options_.handover->socket();
   return answer;
 }
 
 void IoService::share(const CallPtr& call, const wire::ShareT& request) {
-  // A hint: what makes no sense is none.
-  const Offset expected = std::clamp<Offset>(request.expected_bytes, 0, kMostExpectedBytes);
-  answer_in_turn(call, request.subfile.get(), Use::kRead,
-                 [this, call, for_writing = request.for_writing, expected](SubfileId id) {
-                   return hand_over(call->request.identity(), id, for_writing, expected);
-                 });
+  answer_in_turn(call, request.subfile.get(), Use::kRead, [this, call](SubfileId id) {
+    return hand_over(call->request.identity(), id, *call->head.operation.AsShare());
+  });
 }
 
 }  // namespace weir::server::internal

@@ -84,7 +84,7 @@ class IoService {
   void usage(const CallPtr& call);
   void share(const CallPtr& call, const wire::ShareT& request);
   void fence(const CallPtr& call, const wire::FenceT& request);
-  Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, bool for_writing, Offset expected_bytes);
+  Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request);
 
   enum class Use { kRead, kWrite };
   /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers the call itself

@@ -171,6 +171,9 @@ std::vector<ReplyHeadT> example_replies() {
     it.socket = "s";
     it.token = {1, 2, 3, 4};
     it.boot = 11;
+    it.process = 12;
+    it.memory = std::make_unique<Descriptor>(13, 14, 15);
+    it.lifeline = std::make_unique<Descriptor>(16, 17, 18);
   }));
   all.push_back(reply<CountersT>([](CountersT& it) {
     it.requests = 1;
