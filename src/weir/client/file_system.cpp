@@ -227,8 +227,8 @@ const std::string& File::path() const { return open_->path(); }
 layout::Partition File::layout() const { return open_->incarnation()->layout(); }
 std::vector<std::uint32_t> File::targets() const { return open_->incarnation()->targets(); }
 
-Result<View> File::view(const layout::Element& element) const {
-  WEIR_TRY(auto bound, BoundView::create(open_, element));
+Result<View> File::view(const layout::Element& element, const ViewOptions& options) const {
+  WEIR_TRY(auto bound, BoundView::create(open_, element, options));
   return View(std::move(bound));
 }
 

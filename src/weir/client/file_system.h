@@ -173,6 +173,11 @@ class View {
 /// Held until dropped.
 class FileLock;
 
+struct ViewOptions {
+  /// Clients that write the file together, each about as much as this one: room for all of them is made ready at once.  A hint.
+  int writers = 1;
+};
+
 class File {
  public:
   explicit File(std::shared_ptr<internal::OpenFile> open);
@@ -184,7 +189,7 @@ class File {
 
   /// Binds a view: intersects it with every subfile and tells the targets.
   /// \error kTooComplex never: a pattern that does not fit is worked on range by range.
-  Result<View> view(const layout::Element& element) const;
+  Result<View> view(const layout::Element& element, const ViewOptions& options = {}) const;
   /// The file as it is: byte x at offset x.
   Result<View> linear() const;
 

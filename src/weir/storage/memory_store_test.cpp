@@ -373,7 +373,7 @@ TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
   source.pool.wait_until_idle();
   MemorySubfile large{source};
   ASSERT_THAT(large.write(5, bytes_of(5 * kMiB, 2)), IsOk());
-  EXPECT_EQ(large.info().stored_bytes, 32 * kMiB + kControlRoom);
+  EXPECT_EQ(large.info().stored_bytes, 8 * kMiB + kControlRoom);
   EXPECT_EQ(large.info().length, 5 * kMiB + 5);
 
   for (Offset at = 5 * kMiB; at < 40 * kMiB; at += kMiB) ASSERT_THAT(large.write(at, bytes_of(kMiB, 2)), IsOk());
@@ -397,7 +397,7 @@ TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
     return true;
   };
   MemorySubfile first{source};
-  ASSERT_THAT(first.shared_region(6 * kMiB), IsOk());
+  ASSERT_THAT(first.shared_region(12 * kMiB), IsOk());
   EXPECT_TRUE(is_full(**first.shared_region(0), 32 * kMiB)) << "others may write behind";
   EXPECT_EQ(first.info().length, 0);
   EXPECT_EQ(source.room.used_bytes(), 32 * kMiB + kControlRoom);
@@ -408,8 +408,8 @@ TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
   // Now there is not so much room that pages could wait for somebody.
   MemorySubfile third{source};
   source.pool.wait_until_idle();
-  ASSERT_THAT(third.shared_region(5 * kMiB), IsOk());
-  EXPECT_EQ(third.info().stored_bytes, 5 * kMiB + kControlRoom);
+  ASSERT_THAT(third.shared_region(12 * kMiB), IsOk());
+  EXPECT_EQ(third.info().stored_bytes, 12 * kMiB + kControlRoom);
   EXPECT_THAT(third.info().stored_bytes, IsRoomOf((*third.shared_region(0))->descriptor()));
 }
 

@@ -80,10 +80,12 @@ bool is_exact(const layout::Element& view, const Part& part) {
 
 }  // namespace
 
-Binding::Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view)
+Binding::Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view,
+                 const ViewOptions& options)
     : session_(std::move(session)),
       file_(std::move(file)),
       view_(std::move(view)),
+      options_(options),
       is_lazy_(file_->element_count() > kMostEager) {}
 
 Binding::~Binding() {
@@ -107,8 +109,8 @@ Binding::~Binding() {
 }
 
 Result<std::shared_ptr<Binding>> Binding::create(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file,
-                                                 const layout::Element& view) {
-  std::shared_ptr<Binding> binding(new Binding(std::move(session), std::move(file), view));
+                                                 const layout::Element& view, const ViewOptions& options) {
+  std::shared_ptr<Binding> binding(new Binding(std::move(session), std::move(file), view, options));
   if (binding->is_lazy_) return binding;
   binding->by_element_.resize(binding->file_->element_count());
   for (std::uint32_t element = 0; element < binding->file_->element_count(); ++element) {
@@ -312,10 +314,17 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
   return std::optional(moved);
 }
 
-SubfileSlot::Wanted Binding::wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) {
+SubfileSlot::Wanted Binding::wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) const {
   Offset expected = access.is_write && !is_sparse(hull, bytes) ? hull.to : 0;
   if (expected > 0 && access.ahead > 0 && part.packing) {
-    expected = part.packing->extent_b({access.from, access.from + access.bytes + access.ahead}).to;
+    const Range all{access.from, access.from + access.bytes + access.ahead};
+    expected = part.packing->extent_b(all).to;
+    bytes = part.packing->bytes(all);
+  }
+  // A client that has a subfile of several for itself is likely one of those for which the file is laid out.
+  const bool is_shared = file_->element_count() == 1 || bytes < access.bytes + access.ahead;
+  if (expected > 0 && is_shared && bytes < kMaxBytes / options_.writers) {
+    expected = std::max(expected, bytes * options_.writers);
   }
   return {part.slot, {part.server, part.store, part.subfile}, expected};
 }

@@ -67,7 +67,7 @@ struct Part {
 class Binding {
  public:
   static Result<std::shared_ptr<Binding>> create(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file,
-                                                 const layout::Element& view);
+                                                 const layout::Element& view, const ViewOptions& options);
   ~Binding();
 
   [[nodiscard]] Session& session() const { return *session_; }
@@ -118,12 +118,13 @@ class Binding {
   [[nodiscard]] std::string explain();
 
  private:
-  Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view);
+  Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view,
+          const ViewOptions& options);
   Result<std::unique_ptr<Part>> bind(std::uint32_t element) const;  // null: nothing in common
   Result<Part*> part_of(std::uint32_t element);                     // lazy
   Result<std::vector<Part*>> parts_of(Range range);                 // lazy
   Part* only_part(Range range) const;
-  static SubfileSlot::Wanted wanted_of(const Part& part, Range hull, Offset bytes, const Access& access);
+  [[nodiscard]] SubfileSlot::Wanted wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) const;
   std::shared_ptr<MappedSubfile> memory_of(Part& part, Range hull, Offset bytes, const Access& access,
                                            Counters& counters);
   // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers just this access.
@@ -138,6 +139,7 @@ class Binding {
   std::shared_ptr<Session> session_;
   std::shared_ptr<Incarnation> file_;
   layout::Element view_;
+  const ViewOptions options_;
   std::atomic<bool> has_fetched_{false};
   bool is_lazy_;
   std::vector<std::unique_ptr<Part>> parts_;

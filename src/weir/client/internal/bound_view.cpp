@@ -21,12 +21,14 @@ constexpr auto kMessageWindow = static_cast<Offset>(BufferPool::kBytes);
 
 Result<layout::Element> every_byte() { return layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 1}); }
 
-BoundView::BoundView(std::shared_ptr<OpenFile> file, layout::Element element)
-    : file_(std::move(file)), element_(std::move(element)) {}
+BoundView::BoundView(std::shared_ptr<OpenFile> file, layout::Element element, const ViewOptions& options)
+    : file_(std::move(file)), element_(std::move(element)), options_(options) {}
 
-Result<std::shared_ptr<BoundView>> BoundView::create(std::shared_ptr<OpenFile> file, const layout::Element& element) {
-  std::shared_ptr<BoundView> view(new BoundView(std::move(file), element));
-  WEIR_TRY(view->binding_, Binding::create(view->file_->shared_session(), view->file_->incarnation(), element));
+Result<std::shared_ptr<BoundView>> BoundView::create(std::shared_ptr<OpenFile> file, const layout::Element& element,
+                                                     const ViewOptions& options) {
+  std::shared_ptr<BoundView> view(new BoundView(std::move(file), element, options));
+  WEIR_TRY(view->binding_,
+           Binding::create(view->file_->shared_session(), view->file_->incarnation(), element, options));
   return view;
 }
 
@@ -43,7 +45,7 @@ Status BoundView::rebind(const std::shared_ptr<Binding>& stale, Patience& patien
   if (binding() != stale) return Status::ok();
   WEIR_TRY(auto incarnation, file_->await_change(stale->file(), patience));
   if (incarnation == stale->file()) return Status::ok();  // not yet, or no more
-  WEIR_TRY(auto fresh, Binding::create(file_->shared_session(), std::move(incarnation), element_));
+  WEIR_TRY(auto fresh, Binding::create(file_->shared_session(), std::move(incarnation), element_, options_));
   const std::lock_guard lock(mutex_);
   if (binding_ == stale) binding_ = std::move(fresh);
   return Status::ok();

@@ -16,7 +16,8 @@ Result<layout::Element> every_byte();
 /// \threadsafety Safe from any thread.
 class BoundView : public std::enable_shared_from_this<BoundView> {
  public:
-  static Result<std::shared_ptr<BoundView>> create(std::shared_ptr<OpenFile> file, const layout::Element& element);
+  static Result<std::shared_ptr<BoundView>> create(std::shared_ptr<OpenFile> file, const layout::Element& element,
+                                                   const ViewOptions& options = {});
   /// The same of a file that the caller keeps open meanwhile.
   static Result<std::shared_ptr<BoundView>> of(OpenFile& file, const layout::Element& element);
 
@@ -49,7 +50,7 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   [[nodiscard]] std::string explain() { return binding()->explain(); }
 
  private:
-  BoundView(std::shared_ptr<OpenFile> file, layout::Element element);
+  BoundView(std::shared_ptr<OpenFile> file, layout::Element element, const ViewOptions& options);
   std::shared_ptr<Binding> binding();
   Status rebind(const std::shared_ptr<Binding>& stale, Patience& patience);
   /// Runs `work(binding)` with the binding that follows `stale`, again and again until that is not stale too.
@@ -71,6 +72,7 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
 
   std::shared_ptr<OpenFile> file_;
   layout::Element element_;
+  ViewOptions options_;
   Counters counters_;
   std::mutex mutex_;
   std::shared_ptr<Binding> binding_;

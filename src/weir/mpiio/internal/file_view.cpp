@@ -42,14 +42,15 @@ Outcome File::set_view(const ViewArguments& given, MPI_Info info) {
   Outcome mine = split_ ? fail(MPI_ERR_IO, kCall, " ", path_, ": ", split_->access.call, " has not been ended")
                         : resolve_displacement(arguments);
   if (mine.is_ok()) mine = describe_view(arguments, description);
-  if (mine.is_ok() && !is_as_viewed_) mine = bind_view(*data_, arguments, description, fresh);
+  if (mine.is_ok() && !is_as_viewed_) mine = bind_view(*data_, meeting_->size(), arguments, description, fresh);
   std::vector<Term> terms{{"data representation", arguments.representation}};
   if (mine.is_ok()) terms.push_back({"bytes of the etype", concat(description.etype_bytes)});
   bool is_shared_used = is_shared_used_;
   WEIR_PASS(meet(kCall, terms, mine, Together::kAllOrNone, &is_shared_used));
   if (is_as_viewed_) {
     WEIR_PASS(store_as_viewed(description.element));
-    WEIR_PASS(meet(kCall, {}, bind_view(*data_, arguments, description, fresh), Together::kAllOrNone));
+    WEIR_PASS(
+        meet(kCall, {}, bind_view(*data_, meeting_->size(), arguments, description, fresh), Together::kAllOrNone));
   }
   WEIR_PASS(reset_shared(kCall, is_shared_used, 0));
   WEIR_LOG_DEBUG("{}: {}", path_, fresh->bound.explain());

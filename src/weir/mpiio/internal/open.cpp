@@ -98,7 +98,7 @@ void File::trace_opening(const Hints& given, std::int64_t start) const {
 Outcome File::bind_whole() {
   ViewDescription description;
   WEIR_PASS(describe_view({}, description));
-  return bind_view(*data_, {}, description, view_);
+  return bind_view(*data_, meeting_->size(), {}, description, view_);
 }
 
 Outcome File::connect() {

@@ -77,9 +77,9 @@ Outcome describe_view(const ViewArguments& arguments, ViewDescription& descripti
   return made.is_ok() ? Outcome::ok() : fail(MPI_ERR_TYPE, kCall, ": ", made.message());
 }
 
-Outcome bind_view(const client::File& file, const ViewArguments& arguments, const ViewDescription& description,
-                  std::shared_ptr<const FileView>& view) {
-  WEIR_TRY(client::View bound, file.view(description.element));
+Outcome bind_view(const client::File& file, int ranks, const ViewArguments& arguments,
+                  const ViewDescription& description, std::shared_ptr<const FileView>& view) {
+  WEIR_TRY(client::View bound, file.view(description.element, {.writers = ranks}));
   auto made = std::make_shared<FileView>(arguments.etype, arguments.filetype, std::move(bound));
   made->disp = arguments.disp;
   made->representation_name = arguments.representation;

@@ -67,8 +67,8 @@ struct ViewDescription {
 std::string text_for_others(const layout::Element& element);
 /// \error MPI_ERR_ARG, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_DATAREP
 Outcome describe_view(const ViewArguments& arguments, ViewDescription& description);
-Outcome bind_view(const client::File& file, const ViewArguments& arguments, const ViewDescription& description,
-                  std::shared_ptr<const FileView>& view);
+Outcome bind_view(const client::File& file, int ranks, const ViewArguments& arguments,
+                  const ViewDescription& description, std::shared_ptr<const FileView>& view);
 /// Bytes of a type, and from one item to the next, in a file with this representation (null: native).
 Result<Offset> file_bytes(MPI_Datatype type, const Representation* representation);
 Result<Offset> file_extent(MPI_Datatype type, const Representation* representation);

@@ -194,8 +194,7 @@ Status MemorySubfile::move_to_region(Offset bytes) {
   Room& room = source_->room;
   source_->pool.start();
   std::unique_ptr<Region> region;
-  // Whoever asks knows of itself only: of a file that several write, there will be more.
-  if (bytes > 0 && room.free_bytes() / 4 > bytes) region = source_->pool.take(2 * bytes);
+  if (bytes > 0 && room.free_bytes() / 4 > bytes) region = source_->pool.take(bytes);
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
     region->take(0, region->mapped_bytes());
