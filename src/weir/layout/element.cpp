@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <weir/layout/internal/duplicate.h>
+#include <weir/layout/internal/rewrite.h>
 #include <weir/layout/internal/tree.h>
 
 namespace weir::layout {
@@ -38,11 +39,11 @@ Result<Element> Element::create(FallsSet set, Placement placement) {
   WEIR_RETURN_IF_ERROR(check(set));
   auto trees = std::make_shared<Trees>();
   const Offset end = extent(set);
-  trees->simplified = simplify(set);
   trees->falls = std::move(set);
+  trees->simpler = internal::simpler(trees->falls);
   trees->disp = placement.disp;
   trees->period = placement.period != 0 ? placement.period : std::max<Offset>(end, 1);
-  trees->size = layout::size(trees->simplified);
+  trees->size = layout::size(trees->simplified());
   if (placement.disp < 0 || placement.period < 0) {
     return invalid_argument(
         concat("element: displacement ", placement.disp, " or period ", placement.period, " is negative"));
@@ -54,16 +55,21 @@ Result<Element> Element::create(FallsSet set, Placement placement) {
     return out_of_range(concat("element: displacement ", placement.disp, " + period ", trees->period,
                                " leaves the range of file offsets (2^62 bytes)"));
   }
-  WEIR_TRY(internal::Spatial spatial, internal::make_spatial(trees->simplified));
+  trees->monotone = internal::is_monotone(trees->simplified());
+  trees->endless = trees->monotone && trees->size == trees->period;
+  Tree sequence = internal::make_sequence(trees->simplified());
+  if (trees->monotone) {  // no byte can occur twice, and one form serves for both
+    trees->spatial = std::make_shared<const Tree>(std::move(sequence));
+    return Element(std::move(trees));
+  }
+  trees->sequence = std::move(sequence);
+  WEIR_TRY(internal::Spatial spatial, internal::make_spatial(trees->simplified()));
   WEIR_TRY(const auto duplicate, internal::first_duplicate(spatial));
   if (duplicate) {
     return invalid_argument(concat("element: byte ", placement.disp + *duplicate, " of the file occurs twice"),
                             placement.disp + *duplicate);
   }
   trees->spatial = std::make_shared<const Tree>(std::move(spatial.tree));
-  trees->monotone = internal::is_monotone(trees->simplified);
-  trees->endless = trees->monotone && trees->size == trees->period;
-  if (!trees->monotone) trees->sequence = internal::make_sequence(trees->simplified);
   return Element(std::move(trees));
 }
 

@@ -63,8 +63,13 @@ Offset extent(const FallsSet& set) noexcept;
 /// Number of FALLS in the tree.
 Offset node_count(const FallsSet& set) noexcept;
 
+/// Puts `falls` behind the set.  Joins neighbours as simplify() does, so that long lists are short from the beginning.
+/// \pre check() of the set and of `falls` is ok, but for offsets below 0.
+void append_joined(FallsSet& set, Falls falls);
+
 /// An equal sequence with fewer nodes where one of these applies: adjacent leaves merge, children move up, equal neighbours
-/// fold into a family, nested families with fitting strides become one.  Idempotent; never more nodes than before.
+/// fold into a family, nested families with fitting strides become one.  Idempotent; never more nodes than before.  Lists of thousands of
+/// members of which hardly any would go are left as they are.
 /// \pre check(set) is ok.
 FallsSet simplify(FallsSet set);
 

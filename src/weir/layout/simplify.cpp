@@ -64,12 +64,15 @@ bool absorb_only_child(Falls& falls) {
   return true;
 }
 
+bool merge(Falls& f, const Falls& g) {
+  if (!f.is_leaf() || !g.is_leaf() || f.count > 1 || g.count > 1 || f.right + 1 != g.left) return false;
+  f.right = g.right;
+  return true;
+}
+
 // Joins g with f, which stands before it, where merge or extend applies.
 bool join(Falls& f, const Falls& g) {
-  if (f.is_leaf() && g.is_leaf() && f.count == 1 && g.count == 1 && f.right + 1 == g.left) {
-    f.right = g.right;
-    return true;
-  }
+  if (merge(f, g)) return true;
   const Offset step = f.count > 1 ? f.stride : g.count > 1 ? g.stride : g.left - f.left;
   const bool steps_agree = f.count == 1 || g.count == 1 || f.stride == g.stride;
   if (!steps_agree || step <= f.block_length() || g.left != f.left + f.count * step || !same_shape(f, g)) return false;
@@ -206,15 +209,41 @@ bool simplify_once(FallsSet& set) {
   return fold_repeats(set) || is_changed;
 }
 
+// Whether to read all of a long list is worth the little that would be found.  A few stretches tell: only neighbours are ever joined or
+// folded.
+bool is_irregular(const FallsSet& set) {
+  constexpr std::size_t kStretches = 8;
+  constexpr std::size_t kMembers = 256;
+  if (set.size() <= kManyMembers) return false;
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < kStretches; ++i) {
+    const auto first = set.begin() + static_cast<std::ptrdiff_t>(i * (set.size() - kMembers) / (kStretches - 1));
+    FallsSet stretch(first, first + kMembers);
+    simplify_once(stretch);
+    left += stretch.size();
+  }
+  return left > kStretches * kMembers / 4 * 3;
+}
+
 }  // namespace
 
+void append_joined(FallsSet& set, Falls falls) {
+  if (!set.empty() && merge(set.back(), falls)) return;
+  // Nothing will merge with the last member any more.
+  if (set.size() > 1 && join(*(set.end() - 2), set.back())) set.pop_back();
+  set.push_back(std::move(falls));
+}
+
 FallsSet simplify(FallsSet set) {
-  for (;;) {
-    const std::size_t before = set.size();
-    if (!simplify_once(set)) return set;
-    // An irregular list: to read all of it again and again is not worth the little that is found each time.
-    if (set.size() > kManyMembers && set.size() > before - before / 4) return set;
+  while (!is_irregular(set) && simplify_once(set)) {
   }
+  return set;
+}
+
+FallsSet internal::simpler(const FallsSet& set) {
+  if (is_irregular(set)) return {};
+  FallsSet copy = set;
+  return simplify_once(copy) ? simplify(std::move(copy)) : FallsSet{};
 }
 
 }  // namespace weir::layout

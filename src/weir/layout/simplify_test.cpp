@@ -107,5 +107,63 @@ TEST(SimplifyTest, RecoversAFamilyFromItsSegments) {
   });
 }
 
+// Segments of 2 bytes with gaps of 1 to 9.
+FallsSet irregular_segments(oracle::Random& random, int count) {
+  FallsSet segments;
+  Offset at = 0;
+  for (int i = 0; i < count; ++i) {
+    at += random.between(1, 9);
+    segments.push_back({at, at + 1, 0, 1, {}});
+    at += 2;
+  }
+  return segments;
+}
+
+TEST(SimplifyTest, LongListsKeepTheirSequence) {
+  oracle::Random random(11);
+  const FallsSet irregular = irregular_segments(random, 20000);
+  EXPECT_EQ(oracle::expand(simplify(irregular)), oracle::expand(irregular));
+
+  FallsSet regular;
+  for (Offset i = 0; i < 20000; ++i) regular.push_back({i * 7, i * 7 + (i % 3), 0, 1, {}});
+  EXPECT_LE(node_count(simplify(regular)), 8);
+  FallsSet mixed = irregular;
+  const Offset end = extent(mixed) + 10;
+  for (Falls segment : regular) mixed.push_back({segment.left + end, segment.right + end, 0, 1, {}});
+  const FallsSet simple = simplify(mixed);
+  EXPECT_EQ(oracle::expand(simple), oracle::expand(mixed));
+  EXPECT_LE(node_count(simple), 15000) << "the regular half is one family";
+}
+
+TEST(AppendJoinedTest, KeepsTheSequence) {
+  oracle::for_cases(4000, [](oracle::Random& random) {
+    FallsSet set;
+    oracle::Bytes expected;
+    Offset base = 0;
+    for (int parts = 0; parts < 4; ++parts) {
+      for (Falls falls : oracle::random_set(random)) {
+        falls.left += base;
+        falls.right += base;
+        const oracle::Bytes bytes = oracle::expand({falls});
+        expected.insert(expected.end(), bytes.begin(), bytes.end());
+        append_joined(set, std::move(falls));
+      }
+      base = oracle::end_of(expected);
+    }
+    ASSERT_THAT(check(set), IsOk());
+    ASSERT_EQ(oracle::expand(set), expected) << oracle::describe(set);
+  });
+}
+
+TEST(AppendJoinedTest, HalvesWhatIsIrregularAndMergesWhatTouches) {
+  oracle::Random random(12);
+  FallsSet set;
+  for (const Falls& segment : irregular_segments(random, 1000)) append_joined(set, segment);
+  EXPECT_LE(set.size(), 502U);
+  FallsSet touching;
+  for (const Offset left : {0, 8, 10, 20, 22, 24}) append_joined(touching, {left, left + 1, 0, 1, {}});
+  EXPECT_EQ(touching, (FallsSet{{0, 1, 0, 1, {}}, {8, 11, 0, 1, {}}, {20, 25, 0, 1, {}}}));
+}
+
 }  // namespace
 }  // namespace weir::layout

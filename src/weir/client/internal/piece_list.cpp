@@ -12,12 +12,13 @@ constexpr std::size_t kMostPieces = std::size_t{1} << 18;
 constexpr Offset kMostRange = std::numeric_limits<std::int32_t>::max();
 
 // Lengths that the compiler knows are copied without a call.
-template <std::size_t kLength>
+template <std::uint32_t kLength>
 struct Fixed {
-  static void copy(std::byte* to, const std::byte* from, std::size_t) { std::memcpy(to, from, kLength); }
+  static constexpr std::uint32_t length() { return kLength; }
 };
 struct Any {
-  static void copy(std::byte* to, const std::byte* from, std::size_t length) { std::memcpy(to, from, length); }
+  std::uint32_t value;
+  [[nodiscard]] std::uint32_t length() const { return value; }
 };
 
 // Calls visit(offset, length) for all segments of a set, in its order, as long as that returns true.
@@ -49,11 +50,34 @@ PieceList::PieceList(const layout::Element& view, const layout::Element& subfile
   } else {
     list_in_view_order(view, subfile);
   }
+  pack();
   if (pieces_.size() < pieces_.capacity() / 2) pieces_.shrink_to_fit();
-  const auto has_same_length = [&](const Piece& piece) { return piece.length == pieces_.front().length; };
-  if (std::all_of(pieces_.begin(), pieces_.end(), has_same_length) && !pieces_.empty()) {
-    length_ = pieces_.front().length;
+}
+
+void PieceList::pack() {
+  constexpr std::uint32_t kLongestUnit = 16;
+  if (pieces_.empty() || extent_.to - extent_.from > std::numeric_limits<std::uint32_t>::max()) return;
+  std::uint32_t lengths = kLongestUnit;  // all bits of them: the lowest is a power of two that divides all
+  std::size_t runs = 0;
+  std::uint32_t end = 0;
+  for (const Piece& piece : pieces_) {
+    lengths |= piece.length;
+    if (runs == 0 || piece.view != end) ++runs;
+    end = piece.view + piece.length;
   }
+  const std::uint32_t unit = lengths & -lengths;
+  const std::size_t units = static_cast<std::size_t>(bytes_) / unit;
+  if (units > 2 * pieces_.size() || runs > pieces_.size() / 4 + 1) return;
+  unit_ = unit;
+  places_.reserve(units);
+  runs_.reserve(runs);
+  for (const Piece& piece : pieces_) {
+    if (runs_.empty() || piece.view != runs_.back().view + runs_.back().units * unit) runs_.push_back({piece.view, 0});
+    const auto place = static_cast<std::uint32_t>(piece.subfile - extent_.from);
+    for (std::uint32_t at = 0; at < piece.length; at += unit) places_.push_back(place + at);
+    runs_.back().units += piece.length / unit;
+  }
+  pieces_ = {};
 }
 
 inline bool PieceList::add(Offset view, Offset subfile, Offset length) {
@@ -126,32 +150,37 @@ void PieceList::list_in_view_order(const layout::Element& view, const layout::El
   }
 }
 
-// Calls move(piece, copy), with the copy that suits the lengths.
+// Calls move(offset in the view, offset in the subfile, length) for all pieces or units.
 template <typename Move>
 void PieceList::for_all(Move move) const {
-  const auto run = [&](auto copy) {
-    for (const Piece& piece : pieces_) move(piece, copy);
+  const auto run_units = [&](auto unit) {
+    const std::uint32_t* place = places_.data();
+    for (const Run& run : runs_) {
+      const std::uint32_t end = run.view + run.units * unit.length();
+      for (std::uint32_t view = run.view; view < end; view += unit.length()) move(view, extent_.from + *place++, unit);
+    }
   };
-  switch (length_) {
-    case 1: return run(Fixed<1>());
-    case 2: return run(Fixed<2>());
-    case 4: return run(Fixed<4>());
-    case 8: return run(Fixed<8>());
-    case 16: return run(Fixed<16>());
-    default: return run(Any());
+  switch (unit_) {
+    case 1: return run_units(Fixed<1>());
+    case 2: return run_units(Fixed<2>());
+    case 4: return run_units(Fixed<4>());
+    case 8: return run_units(Fixed<8>());
+    case 16: return run_units(Fixed<16>());
+    default: break;
   }
+  for (const Piece& piece : pieces_) move(piece.view, piece.subfile, Any{piece.length});
 }
 
 void PieceList::write(const std::byte* view, std::byte* subfile) const {
-  for_all([=](const Piece& piece, auto how) { how.copy(subfile + piece.subfile, view + piece.view, piece.length); });
+  for_all([=](std::uint32_t from, Offset to, auto size) { std::memcpy(subfile + to, view + from, size.length()); });
 }
 
 void PieceList::read(std::byte* view, const std::byte* subfile) const {
-  for_all([=](const Piece& piece, auto how) { how.copy(view + piece.view, subfile + piece.subfile, piece.length); });
+  for_all([=](std::uint32_t to, Offset from, auto size) { std::memcpy(view + to, subfile + from, size.length()); });
 }
 
 void PieceList::clear(std::byte* view) const {
-  for (const Piece& piece : pieces_) std::memset(view + piece.view, 0, piece.length);
+  for_all([=](std::uint32_t at, Offset, auto size) { std::memset(view + at, 0, size.length()); });
 }
 
 std::shared_ptr<const PieceList> PieceLists::of(const layout::Element& view, const layout::Element& subfile,

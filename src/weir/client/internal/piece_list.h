@@ -37,10 +37,16 @@ class PieceList {
     Offset subfile;
   };
 
+  struct Run {
+    std::uint32_t view;   // from range_.from on
+    std::uint32_t units;  // that follow each other there
+  };
+
   /// False if there is no room for it.
   bool add(Offset view, Offset subfile, Offset length);
   void list_in_file_order(const layout::Element& view, const layout::Element& subfile);
   void list_in_view_order(const layout::Element& view, const layout::Element& subfile);
+  void pack();
   template <typename Move>
   void for_all(Move move) const;
 
@@ -48,8 +54,11 @@ class PieceList {
   bool is_whole_ = true;
   Offset bytes_ = 0;
   Range extent_{0, 0};
-  std::uint32_t length_ = 0;  // of all pieces; 0: they differ
   std::vector<Piece> pieces_;
+  // Short pieces are cut into units of one length, for which 4 bytes each are enough; then `pieces_` is empty.
+  std::uint32_t unit_ = 0;
+  std::vector<Run> runs_;
+  std::vector<std::uint32_t> places_;  // of units in the subfile, from extent_.from on
 };
 
 /// The lists used last: who comes back for the same range finds it there.

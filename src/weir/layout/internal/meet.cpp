@@ -248,7 +248,7 @@ Result<std::vector<Shape>> shapes_of(const Trees& trees, Range range) {
     shapes.push_back(shape_at(std::move(tree), trees.disp + period * trees.period, y, count, trees.period, size));
   };
   const auto add_part = [&](Offset period, Offset from, Offset to) -> Status {
-    WEIR_TRY(Spatial part, make_spatial(simplify(subsequence(trees.simplified, from, to))));
+    WEIR_TRY(Spatial part, make_spatial(simplify(subsequence(trees.simplified(), from, to))));
     add(std::make_shared<const Tree>(std::move(part.tree)), period, period * size + from, 1);
     return Status::ok();
   };

@@ -11,4 +11,7 @@ void shift(FallsSet& set, Offset by) noexcept;
 /// its right end if inner blocks are tight themselves.
 void tighten(Falls& falls) noexcept;
 
+/// As simplify(); empty if that would change nothing.
+FallsSet simpler(const FallsSet& set);
+
 }  // namespace weir::layout::internal

@@ -1,6 +1,7 @@
 #include <weir/layout/internal/tree.h>
 
 #include <algorithm>
+#include <span>
 
 namespace weir::layout::internal {
 
@@ -206,6 +207,44 @@ Tree flatten(const Drafts& drafts) {
   return tree;
 }
 
+// As tighten() of a draft.
+void tighten(Tree& tree, Node& node) {
+  const std::span children(tree.nodes.data() + node.first_child, node.child_count);
+  Offset first = kMaxBytes;
+  for (const Node& child : children) first = std::min(first, child.x);
+  for (Node& child : children) {
+    child.x -= first;
+    child.reach -= first;
+  }
+  node.x += first;
+  node.length = children.back().reach;
+}
+
+// Writes the nodes of a set as they are, in element order, from nodes[at] on.  \returns the bytes of the set
+Offset write_as_given(const FallsSet& set, std::uint32_t at, std::uint32_t& free, Tree& tree) {
+  Offset before = 0;
+  Offset reach = 0;
+  for (const Falls& falls : set) {
+    Node& node = tree.nodes[at++];
+    node = {falls.left, before, falls.block_length(), falls.count, falls.count > 1 ? falls.stride : 0, 0, 0, before, 0,
+            0,          0};
+    if (falls.is_leaf()) {
+      node.bytes = node.length;
+    } else {
+      node.first_child = free;
+      node.child_count = static_cast<std::uint32_t>(falls.inner.size());
+      free += node.child_count;
+      node.bytes = write_as_given(falls.inner, node.first_child, free, tree);
+      tighten(tree, node);
+    }
+    node.y_step = node.bytes;
+    before += node.bytes * node.count;
+    reach = std::max(reach, node.end());
+    node.reach = reach;
+  }
+  return before;
+}
+
 // Number of siblings with node.x <= x.
 std::uint32_t upper_bound(const Node* siblings, std::uint32_t count, Offset x) noexcept {
   if (count <= 4) {
@@ -384,7 +423,14 @@ bool is_monotone(const FallsSet& simplified) noexcept {
   return true;
 }
 
-Tree make_sequence(const FallsSet& simplified) { return flatten(draft_sequence(simplified)); }
+Tree make_sequence(const FallsSet& simplified) {
+  Tree tree;
+  tree.nodes.resize(static_cast<std::size_t>(node_count(simplified)));
+  tree.root_count = static_cast<std::uint32_t>(simplified.size());
+  std::uint32_t free = tree.root_count;
+  write_as_given(simplified, 0, free, tree);
+  return tree;
+}
 
 Result<Spatial> make_spatial(const FallsSet& simplified, std::size_t most_nodes) {
   Arranger arranger{most_nodes};

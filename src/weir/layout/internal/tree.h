@@ -80,8 +80,8 @@ Result<Spatial> make_spatial(const FallsSet& simplified, std::size_t most_nodes 
 
 class Trees {
  public:
-  FallsSet falls;       // as given
-  FallsSet simplified;  // what the trees were made from
+  FallsSet falls;    // as given
+  FallsSet simpler;  // empty if there is nothing simpler
   Offset disp = 0;
   Offset period = 1;
   Offset size = 0;
@@ -90,6 +90,8 @@ class Trees {
   Tree sequence;         // empty if monotone: `spatial` serves
   std::shared_ptr<const Tree> spatial;
 
+  /// What the trees are made from.
+  [[nodiscard]] const FallsSet& simplified() const noexcept { return simpler.empty() ? falls : simpler; }
   [[nodiscard]] const Tree& by_element() const noexcept { return monotone ? *spatial : sequence; }
 };
 

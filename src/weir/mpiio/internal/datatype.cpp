@@ -128,6 +128,7 @@ Result<Typemap> strided(Typemap item, Offset count, Offset block, Offset stride_
 Result<Typemap> blocks(const Typemap& item, std::span<const Offset> lengths, std::span<const Offset> displacements,
                        Offset unit) {
   Sequence sequence;
+  sequence.reserve(displacements.size());
   Typemap block;
   Offset block_length = -1;
   for (std::size_t i = 0; i < displacements.size(); ++i) {
@@ -332,17 +333,16 @@ Result<Element> interleaved_element(Offset disp, const Typemap& filetype) {
 }
 
 // The displacement stays that of the view where possible, so that views of several processes share it.
-Result<Element> place(Offset disp, const Typemap& filetype) {
+Result<Element> place(Offset disp, Typemap filetype) {
   if (filetype.true_extent > filetype.extent) return interleaved_element(disp, filetype);
-  layout::FallsSet falls = filetype.falls;
   if (filetype.origin > filetype.extent - filetype.true_extent) {
-    return Element::create(std::move(falls), {.disp = disp + filetype.origin, .period = filetype.extent});
+    return Element::create(std::move(filetype.falls), {.disp = disp + filetype.origin, .period = filetype.extent});
   }
-  for (layout::Falls& part : falls) {
+  for (layout::Falls& part : filetype.falls) {
     part.left += filetype.origin;
     part.right += filetype.origin;
   }
-  return Element::create(std::move(falls), {.disp = disp, .period = filetype.extent});
+  return Element::create(std::move(filetype.falls), {.disp = disp, .period = filetype.extent});
 }
 
 }  // namespace
@@ -357,7 +357,7 @@ Result<Typemap> decode(MPI_Datatype type, LeafSize how) {
   return decoded;
 }
 
-Result<Element> view_element(Offset disp, const Typemap& etype, const Typemap& filetype) {
+Result<Element> view_element(Offset disp, const Typemap& etype, Typemap filetype) {
   if (disp < 0) return invalid_argument(concat("file view: the displacement is negative, ", disp));
   if (etype.size == 0) return invalid_argument("file view: the etype has no bytes, so nothing can be counted in it");
   WEIR_RETURN_IF_ERROR(check_for_view("etype", etype));
@@ -369,8 +369,9 @@ Result<Element> view_element(Offset disp, const Typemap& etype, const Typemap& f
   WEIR_TRY(const Offset begin, checked_add(disp, filetype.origin));
   WEIR_RETURN_IF_ERROR(checked_add(begin, std::max(filetype.true_extent, filetype.extent)).status());
   if (filetype.size == 0) return Element::create({}, {.disp = disp, .period = std::max<Offset>(filetype.extent, 1)});
-  WEIR_TRY(Element element, place(disp, filetype));
-  if (filetype.is_monotone) return element;
+  const bool is_monotone = filetype.is_monotone;
+  WEIR_TRY(Element element, place(disp, std::move(filetype)));
+  if (is_monotone) return element;
   return invalid_argument(
       "file view: displacements of the filetype decrease; the standard wants them in ascending order");
 }

@@ -21,6 +21,6 @@ Result<Typemap> decode(MPI_Datatype type, LeafSize how);
 /// What a file view shows: items of `filetype` from `disp` on, side by side.  Only the first if they overlap.
 /// \error kInvalidArgument names what the standard forbids, and bytes that one item shows twice: MPI allows those to readers,
 /// an element cannot hold them
-Result<layout::Element> view_element(Offset disp, const Typemap& etype, const Typemap& filetype);
+Result<layout::Element> view_element(Offset disp, const Typemap& etype, Typemap filetype);
 
 }  // namespace weir::mpiio::internal

@@ -17,14 +17,10 @@ constexpr Offset kMostUnrolled = Offset{1} << 16;  // of a loop that goes backwa
 bool is_segment(const Falls& falls) noexcept { return falls.count == 1 && falls.is_leaf(); }
 
 void append_moved(FallsSet& out, const FallsSet& part, Offset by) {
-  for (const Falls& falls : part) {
-    if (!out.empty() && is_segment(out.back()) && is_segment(falls) && out.back().right + 1 == falls.left + by) {
-      out.back().right += falls.block_length();
-      continue;
-    }
-    out.push_back(falls);
-    out.back().left += by;
-    out.back().right += by;
+  for (Falls falls : part) {
+    falls.left += by;
+    falls.right += by;
+    layout::append_joined(out, std::move(falls));
   }
 }
 

@@ -43,6 +43,8 @@ Result<Typemap> repeat(Typemap item, Offset count, Offset stride);
 /// Type maps one after the other, each moved to its place.
 class Sequence {
  public:
+  /// Makes room for about so many parts.
+  void reserve(std::size_t parts) { whole_.falls.reserve(parts); }
   /// \error kOutOfRange if a displacement leaves +-2^62
   Status add(const Typemap& part, Offset at);
   /// The whole, simplified.  To be called once.

@@ -69,8 +69,8 @@ Outcome describe_view(const ViewArguments& arguments, ViewDescription& descripti
   const Representation* const representation = description.representation.get();
   const auto made = [&]() -> Status {
     WEIR_TRY(const Typemap etype, decode(arguments.etype, leaf_size_of(representation)));
-    WEIR_TRY(const Typemap filetype, decode(arguments.filetype, leaf_size_of(representation)));
-    WEIR_TRY(description.element, view_element(arguments.disp, etype, filetype));
+    WEIR_TRY(Typemap filetype, decode(arguments.filetype, leaf_size_of(representation)));
+    WEIR_TRY(description.element, view_element(arguments.disp, etype, std::move(filetype)));
     description.etype_bytes = etype.size;
     return Status::ok();
   }();
