@@ -12,7 +12,7 @@ build_packages="g++ cmake ninja-build libfmt-dev libspdlog-dev libcli11-dev nloh
 libucx-dev librocksdb-dev liburing-dev libflatbuffers-dev flatbuffers-compiler libsodium-dev libxxhash-dev libtomlplusplus-dev
 pkgconf libopenmpi-dev openmpi-bin libmpich-dev mpich"
 test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang libclang-rt-dev clang-format
-libscalapack-openmpi-dev iproute2 dpkg-dev file gfortran
+libscalapack-openmpi-dev iproute2 dpkg-dev file gfortran munge slurmctld slurmd slurm-client
 libhdf5-openmpi-dev libhdf5-mpich-dev libpnetcdf-dev python3-h5py-mpi"
 
 log_dir=build/logs

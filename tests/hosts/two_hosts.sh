@@ -25,6 +25,13 @@ need() {
   done
 }
 
+# ip_of HOST ARGUMENT...: as `ip -n`, but also in a chroot.
+ip_of() {
+  host=$1
+  shift
+  nsenter --net="/run/netns/$host" ip "$@"
+}
+
 # With all that runs there.
 remove_hosts() {
   for host in "$first" "$second"; do
@@ -36,8 +43,8 @@ remove_hosts() {
 # The kernel tells some time later that a link is up, and UCX uses no other.
 wait_for_link() {
   waited=0
-  until [ "$(ip netns exec "$first" cat /sys/class/net/to-second/operstate)" = up ] &&
-    [ "$(ip netns exec "$second" cat /sys/class/net/to-first/operstate)" = up ]; do
+  until ip_of "$first" link show to-second | grep -q 'state UP' &&
+    ip_of "$second" link show to-first | grep -q 'state UP'; do
     [ $waited -lt 100 ] || return 1
     waited=$((waited + 1))
     sleep 0.1
@@ -47,8 +54,8 @@ wait_for_link() {
 make_hosts() {
   ip netns add "$first" && ip netns add "$second" &&
     ip link add to-second netns "$first" type veth peer name to-first netns "$second" &&
-    ip -n "$first" address add "$first_address/24" dev to-second &&
-    ip -n "$second" address add "$second_address/24" dev to-first &&
-    ip -n "$first" link set lo up && ip -n "$second" link set lo up &&
-    ip -n "$first" link set to-second up && ip -n "$second" link set to-first up
+    ip_of "$first" address add "$first_address/24" dev to-second &&
+    ip_of "$second" address add "$second_address/24" dev to-first &&
+    ip_of "$first" link set lo up && ip_of "$second" link set lo up &&
+    ip_of "$first" link set to-second up && ip_of "$second" link set to-first up
 }

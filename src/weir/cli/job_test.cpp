@@ -32,6 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using internal::Mpi;
+using ::testing::_;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -488,6 +489,24 @@ TEST_F(LauncherTest, OtherCommandsHaveItInTheirEnvironment) {
   const auto listed = internal::prepare({"mpirun", "--mca", "mca_base_env_list", "A=1", "x"}, "/w.so", {});
   EXPECT_EQ(listed.words.size(), 5);
   EXPECT_EQ(listed.environment.size(), 1);
+}
+
+TEST_F(LauncherTest, SrunIsToldToHandItOn) {
+  const auto words = [](const std::vector<std::string>& command) {
+    const auto launch = internal::prepare(command, "/w.so", {{"A", "1"}});
+    EXPECT_EQ(launch.environment.size(), 1);
+    return launch.words;
+  };
+  EXPECT_THAT(words({"srun", "-n", "2", "x"}), ElementsAre("srun", "--export=ALL,A,LD_PRELOAD=/w.so", "-n", "2", "x"));
+  EXPECT_THAT(words({"srun", "--export=B=2", "x"}), ElementsAre("srun", "--export=B=2,A,LD_PRELOAD=/w.so", "x"));
+  EXPECT_THAT(words({"srun", "--export", "NONE", "x"}), ElementsAre("srun", "--export", "A,LD_PRELOAD=/w.so", "x"));
+  // What comes after the program is not srun's; what comes after a short option may be its value.
+  EXPECT_THAT(words({"srun", "sh", "--export=B"}), ElementsAre("srun", _, "sh", "--export=B"));
+  EXPECT_THAT(words({"srun", "-p", "sh", "--export=B", "x"}),
+              ElementsAre("srun", "-p", "sh", "--export=B,A,LD_PRELOAD=/w.so", "x"));
+  ::setenv("SLURM_EXPORT_ENV", "NONE", 1);
+  EXPECT_THAT(words({"srun", "x"}), ElementsAre("srun", "--export=A,LD_PRELOAD=/w.so", "x"));
+  ::unsetenv("SLURM_EXPORT_ENV");
 }
 
 TEST_F(LauncherTest, SaysWhichLibraryIsMissing) {

@@ -112,6 +112,12 @@ std::string environment_of(const std::filesystem::path& process) {
   return read_all(file);
 }
 
+// Empty if the file is not in such a folder.
+std::filesystem::path job_folder_of(const std::string& connection) {
+  const auto folder = std::filesystem::path(connection).parent_path();
+  return folder.filename().string().rfind(kFolderPrefix, 0) == 0 ? folder : std::filesystem::path();
+}
+
 bool is_started_by(const Process& process, const std::vector<Process>& others) {
   return std::any_of(others.begin(), others.end(),
                      [&](const Process& other) { return other.number == process.parent; });
@@ -191,8 +197,12 @@ Result<std::string> job_base_folder(bool uses_slurm) {
 }
 
 void remove_job_folder(const std::string& connection) {
-  const auto folder = std::filesystem::path(connection).parent_path();
-  if (folder.filename().string().rfind(kFolderPrefix, 0) == 0) ::rmdir(folder.c_str());
+  if (const auto folder = job_folder_of(connection); !folder.empty()) ::rmdir(folder.c_str());
+}
+
+void remove_all_of_job(const std::string& connection) {
+  std::error_code ignored;
+  if (const auto folder = job_folder_of(connection); !folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
 // A launcher knows best how to end its ranks and what they leave, so only processes that were started by none of the others are asked.

@@ -60,6 +60,8 @@ Result<std::string> job_base_folder(bool uses_slurm);
 
 /// Of a file system that a job left: the folder that its connection file was in, if it is such a folder and empty.
 void remove_job_folder(const std::string& connection);
+/// With all that is in it.
+void remove_all_of_job(const std::string& connection);
 
 /// Ends all that still runs of the command of the job with this folder.
 void end_command(const std::string& folder);

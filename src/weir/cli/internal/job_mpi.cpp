@@ -114,6 +114,46 @@ std::vector<std::string> launcher_words(Mpi launcher, const std::string& preload
   return words;
 }
 
+// ---- Slurm's srun, which hands on its whole environment unless it is told otherwise
+
+bool is_srun(const std::string& word) { return fs::path(word).filename() == "srun"; }
+
+constexpr std::string_view kExport = "--export";
+
+// Where the command says what srun hands on: the word after which it is, or the word itself; 0 if it does not say.
+std::size_t find_export(const std::vector<std::string>& command) {
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    if (command[i] == kExport || starts_with(command[i], concat(kExport, "="))) return i;
+    // The program, unless it may be the value of a short option: -p test
+    const bool may_be_value = command[i - 1].size() == 2 && command[i - 1][0] == '-';
+    if (command[i][0] != '-' && !may_be_value && !find_on_path(command[i]).empty()) return 0;
+  }
+  return 0;
+}
+
+// What is handed on anyway, and what has to be.
+std::string export_list(std::string_view given, const std::string& preload, const std::vector<Setting>& settings) {
+  std::string list(given == "NONE" || given == "NIL" ? "" : given);
+  for (const Setting& one : settings) list += concat(list.empty() ? "" : ",", one.name);
+  if (std::getenv("WEIR_PREFIX") != nullptr) list += concat(list.empty() ? "" : ",", "WEIR_PREFIX");
+  return concat(list, list.empty() ? "" : ",", "LD_PRELOAD=", preload);
+}
+
+std::vector<std::string> srun_words(std::vector<std::string> words, const std::string& preload,
+                                    const std::vector<Setting>& settings) {
+  const std::size_t at = find_export(words);
+  if (at == 0) {
+    const std::string given = environment("SLURM_EXPORT_ENV");
+    words.insert(words.begin() + 1,
+                 concat(kExport, "=", export_list(given.empty() ? "ALL" : given, preload, settings)));
+  } else if (words[at] != kExport) {
+    words[at] = concat(kExport, "=", export_list(words[at].substr(kExport.size() + 1), preload, settings));
+  } else if (at + 1 < words.size()) {
+    words[at + 1] = export_list(words[at + 1], preload, settings);
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string_view mpi_name(Mpi mpi) {
@@ -191,6 +231,10 @@ Launch prepare(const std::vector<std::string>& command, const std::string& libra
   Launch launch{command, settings};
   if (library.empty()) return launch;
   const std::string preload = with_library(environment("LD_PRELOAD"), library);
+  if (is_srun(command.front()) && !contains(preload, ",")) {
+    launch.words = srun_words(command, preload, settings);
+    return launch;
+  }
   const Mpi launcher = is_launcher(command.front()) ? mpi_of_launcher(command.front()) : Mpi::kNone;
   if (launcher == Mpi::kNone || (launcher == Mpi::kOpenMpi && uses_env_list(command))) {
     launch.environment.push_back({"LD_PRELOAD", preload});

@@ -1,23 +1,31 @@
 #include <weir/cli/internal/job_slurm.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <weir/cli/internal/exec.h>
+#include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/job_mpi.h>
+#include <weir/cli/internal/node_address.h>
 
 namespace weir::cli::internal {
 
 namespace {
+
+/// Until all servers are ready: nodes may have much to do at the start of a job.
+constexpr auto kStartPatience = std::chrono::seconds(120);
 
 int number_of(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
@@ -26,17 +34,33 @@ int number_of(const char* variable, int otherwise) {
   return number;
 }
 
+std::string text_of(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? text : "";
+}
+
+// One step beside those of the command: it takes no resources from them, and may use all of the job's on its nodes.
 std::vector<std::string> srun_command(const DaemonOptions& options, const std::string& key_file) {
   std::error_code error;
-  std::vector<std::string> words{"srun", concat("--ntasks=", options.servers), "--overlap", "--kill-on-bad-exit=1",
-                                 "--unbuffered"};
-  if (options.servers <= slurm_nodes()) {
-    words.push_back(concat("--nodes=", options.servers));
-    words.emplace_back("--ntasks-per-node=1");
-  }
+  const int nodes = std::min(options.servers, slurm_nodes());
+  std::vector<std::string> words{"srun",
+                                 concat("--nodes=", nodes),
+                                 concat("--ntasks=", options.servers),
+                                 "--distribution=cyclic",
+                                 "--overlap",
+                                 "--overcommit",
+                                 "--mem=0",
+                                 "--mpi=none",
+                                 "--export=ALL",
+                                 "--input=all",
+                                 "--output=all",
+                                 "--unbuffered",
+                                 "--kill-on-bad-exit=1"};
+  if (options.servers == nodes) words.emplace_back("--ntasks-per-node=1");
   words.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
-  words.insert(words.end(), {"serve-job", "--key", key_file, "--store", options.store, "--capacity",
-                             std::to_string(options.capacity_bytes)});
+  words.insert(words.end(),
+               {"serve-job", "--key", key_file, "--on-node", std::to_string((options.servers + nodes - 1) / nodes),
+                "--store", options.store, "--capacity", std::to_string(options.capacity_bytes)});
   if (options.ahead_bytes) words.insert(words.end(), {"--ahead", std::to_string(*options.ahead_bytes)});
   return words;
 }
@@ -52,29 +76,49 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
   ::dup2(up.write.get(), STDOUT_FILENO);
   const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   if (log >= 0) ::dup2(log, STDERR_FILENO);
+  // Meant for the command; here they would change what is said on the pipes, or who says it.
+  for (const char* one : {"SLURM_LABELIO", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE",
+                          "SLURM_NTASKS_PER_NODE", "SLURM_MULTI_PROG"})
+    ::unsetenv(one);
   exec_words(std::move(words));
   ::_exit(127);
 }
 
 struct ServeOptions {
   std::string key_file;
+  int on_node = 1;
   std::string store = "memory";
   std::optional<Offset> capacity;
   std::optional<Offset> ahead;
 };
+
+// What Slurm allows the job on this node, in bytes, if that is less than there is.
+Offset memory_of_node() {
+  constexpr Offset kMegabyte = Offset{1} << 20;
+  const Offset all = Offset{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  const Offset per_cpu = Offset{number_of("SLURM_MEM_PER_CPU", 0)} * number_of("SLURM_CPUS_ON_NODE", 1);
+  const Offset allowed = std::max<Offset>(number_of("SLURM_MEM_PER_NODE", 0), per_cpu) * kMegabyte;
+  return allowed > 0 ? std::min(all, allowed) : all;
+}
 
 Result<int> serve_job(const ServeOptions& options, Console&) {
   WEIR_TRY(const net::Key key, net::Key::load(options.key_file));
   DaemonOptions how;
   how.store = options.store;
   how.capacity_bytes = options.capacity.value_or(0);
+  if (how.capacity_bytes == 0) how.capacity_bytes = memory_of_node() / 2 / std::max(options.on_node, 1);
   how.ahead_bytes = options.ahead;
   how.follows_parent = true;
-  const char* node = std::getenv("SLURMD_NODENAME");
-  if (node == nullptr) return invalid_argument("SLURMD_NODENAME is not set: srun starts this command, and sets it");
-  how.listen = node;
-  return serve(how, static_cast<std::uint32_t>(number_of("SLURM_PROCID", 0)), key, Pipe(::dup(STDIN_FILENO)),
-               Pipe(::dup(STDOUT_FILENO)));
+  const std::string node = text_of("SLURMD_NODENAME");
+  if (node.empty()) return invalid_argument("SLURMD_NODENAME is not set: srun starts this command, and sets it");
+  how.listen = address_of_node(node, text_of("SLURM_LAUNCH_NODE_IPADDR"));
+  const auto index = static_cast<std::uint32_t>(number_of("SLURM_PROCID", 0));
+  Pipe out(::dup(STDOUT_FILENO));
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // libraries may say something there (UCX warns), and it is not for the pipe
+  const int code = serve(how, index, key, Pipe(::dup(STDIN_FILENO)), std::move(out));
+  // A job that is cancelled may lose its keeper before its servers.
+  if (index == 0 && code == 0) remove_all_of_job(options.key_file);
+  return code;
 }
 
 }  // namespace
@@ -93,25 +137,38 @@ Result<std::unique_ptr<SlurmServers>> SlurmServers::start(const DaemonOptions& o
   if (srun < 0) return Status(ErrorCode::kIoError, concat("start srun: fork: ", std::strerror(errno)));
   if (srun == 0) become_srun(srun_command(options, key_file), down, up, options.log_file);
   std::unique_ptr<SlurmServers> servers(
-      new SlurmServers(Process::find(srun), {std::move(up.read), std::move(down.write)}));
+      new SlurmServers(Process::find(srun), {std::move(up.read), std::move(down.write)}, options.log_file));
   up.write = Pipe();
   down.read = Pipe();
   Result<std::vector<net::Address>> addresses = servers->introduce(options.servers);
   Status status = addresses.status();
   if (status.is_ok()) status = write_files(connection, key, *addresses, {servers->srun_});
+  std::remove(key_file.c_str());  // they have it
   if (status.is_ok()) return servers;
   servers->stop(std::chrono::seconds(2));
   return status;
 }
 
+Status SlurmServers::failure(const std::string& what) const {
+  std::ifstream log(log_file_);
+  std::string last;
+  for (std::string line; std::getline(log, line);) {
+    if (!line.empty()) last = line;
+  }
+  return {ErrorCode::kIoError, concat("start servers by srun: ", what, last.empty() ? "" : "; it said: ", last)};
+}
+
 Result<std::string> SlurmServers::hear(int& index) {
+  pollfd event{pipes_.read.get(), POLLIN, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(ready_by_ - std::chrono::steady_clock::now());
+  if (::poll(&event, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) == 0) {
+    return failure(concat("they are not ready after ", kStartPatience.count(), " s"));
+  }
   const std::string line = pipes_.read.read_line();
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), index);
   const std::string text(end, line.data() + line.size());
   constexpr std::string_view kError = " error ";
-  if (error != std::errc() || text.size() < 2 || text[0] != ' ') {
-    return Status(ErrorCode::kIoError, concat("start servers by srun: ", line.empty() ? "srun ended" : line));
-  }
+  if (error != std::errc() || text.size() < 2 || text[0] != ' ') return failure(line.empty() ? "srun ended" : line);
   if (text.rfind(kError, 0) == 0) {
     return Status(ErrorCode::kIoError, concat("server ", index, ": ", text.substr(kError.size())));
   }
@@ -119,6 +176,7 @@ Result<std::string> SlurmServers::hear(int& index) {
 }
 
 Result<std::vector<net::Address>> SlurmServers::introduce(int servers) {
+  ready_by_ = std::chrono::steady_clock::now() + kStartPatience;
   std::vector<net::Address> addresses(static_cast<std::size_t>(servers));
   for (int i = 0; i < servers; ++i) {
     int index = 0;
@@ -152,6 +210,7 @@ void add_serve_job(CLI::App& app, Selection& selection) {
   command->group("");
   auto options = std::make_shared<ServeOptions>();
   command->add_option("--key", options->key_file)->required();
+  command->add_option("--on-node", options->on_node);
   command->add_option("--store", options->store);
   add_size(*command, "--capacity", options->capacity, "Of the store");
   add_size(*command, "--ahead", options->ahead, kAheadHelp);

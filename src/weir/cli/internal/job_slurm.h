@@ -1,7 +1,8 @@
 #pragma once
 
 // Servers on the nodes of a Slurm allocation: `srun` starts one on each node, and its standard input and output, which reach all of them, are the
-// pipes of daemons.h.  They end when standard input does, so nothing outlives the job.
+// pipes of daemons.h.  They end when standard input does, so nothing outlives the job.  The end of a job may kill its keeper at once, but first
+// asks the servers to end: the first of them takes away the job's folder, too.
 
 #include <chrono>
 #include <memory>
@@ -30,12 +31,16 @@ class SlurmServers {
   void keep();
 
  private:
-  SlurmServers(Process srun, PipeEnds pipes) : srun_(srun), pipes_(std::move(pipes)) {}
+  SlurmServers(Process srun, PipeEnds pipes, std::string log_file)
+      : srun_(srun), pipes_(std::move(pipes)), log_file_(std::move(log_file)) {}
   Result<std::vector<net::Address>> introduce(int servers);
   Result<std::string> hear(int& index);
+  [[nodiscard]] Status failure(const std::string& what) const;
 
   Process srun_;
-  PipeEnds pipes_;  // what servers say, and where they hear
+  PipeEnds pipes_;        // what servers say, and where they hear
+  std::string log_file_;  // where srun says what is wrong
+  std::chrono::steady_clock::time_point ready_by_;
 };
 
 /// Adds `weir serve-job`, which `srun` starts; not for people.
