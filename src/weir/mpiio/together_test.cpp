@@ -122,6 +122,30 @@ TEST_F(TogetherTest, MemoryMayHaveGaps) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+TEST_F(TogetherTest, SplitAccessesComeTogetherToo) {
+  const Hints hints{{"weir_collective", "two-phase"}, {"cb_buffer_size", "5000"}};
+  OpenedFile file(test_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_WORLD, hints);
+  ASSERT_THAT(
+      MPI_File_set_view(file, kPiece * world_rank(), MPI_BYTE, cyclic(kPiece, kPieces), "native", MPI_INFO_NULL),
+      Succeeds());
+  const std::size_t bytes = std::size_t{kPiece} * kPieces;
+  const Bytes data = mine(bytes);
+  ASSERT_THAT(MPI_File_write_all_begin(file, data.data(), static_cast<int>(bytes), MPI_BYTE), Succeeds());
+  MPI_Status status;
+  ASSERT_THAT(MPI_File_write_all_end(file, data.data(), &status), Succeeds());
+  int count = 0;
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  EXPECT_EQ(count, static_cast<int>(bytes));
+  EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(contents(test_name()), expected_file(bytes));
+  Bytes back(bytes);
+  ASSERT_THAT(MPI_File_read_at_all_begin(file, 0, back.data(), static_cast<int>(bytes), MPI_BYTE), Succeeds());
+  ASSERT_THAT(MPI_File_read_at_all_end(file, back.data(), &status), Succeeds());
+  EXPECT_EQ(back, data);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 TEST_F(TogetherTest, ReadsEndWithTheFileAndRanksMayHaveNothing) {
   const Hints hints{{"weir_collective", "two-phase"}, {"cb_buffer_size", "1000"}};
   OpenedFile file(test_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_WORLD, hints);

@@ -54,13 +54,19 @@ Outcome File::prepare(const Access& access, const Buffer& buffer, std::unique_pt
   return mine;
 }
 
+// The ranks of a collective access.  `is_alone`: each does its part without the others.
+Outcome File::meet_for(const Access& access, const Outcome& mine, const Transfer* transfer, bool& is_alone) {
+  // Ordered accesses need all ranks to find their places.
+  const Together together = access.pointer == Pointer::kOrdered ? Together::kAllOrNone : Together::kEach;
+  is_alone = !mine.is_ok() || !may_go_together(access, *transfer);
+  return meet(access.call, {}, mine, together, &is_alone);
+}
+
 Outcome File::access(const Access& access, const Buffer& buffer, MPI_Status* status) {
   std::unique_ptr<Transfer> transfer;
   Outcome mine = prepare(access, buffer, transfer);
-  // Ordered accesses need all ranks to find their places.
-  const Together together = access.pointer == Pointer::kOrdered ? Together::kAllOrNone : Together::kEach;
-  bool is_alone = !access.is_collective || !mine.is_ok() || !may_go_together(access, *transfer);
-  if (access.is_collective) mine = meet(access.call, {}, mine, together, &is_alone);
+  bool is_alone = true;
+  if (access.is_collective) mine = meet_for(access, mine, transfer.get(), is_alone);
   WEIR_PASS(mine);
   Offset from = 0;
   const Outcome located = locate(access, transfer->view(), transfer->bytes(), from);
@@ -88,12 +94,17 @@ Outcome File::begin(const Access& access, const Buffer& buffer) {
   auto split = std::make_unique<Split>();
   split->access = access;
   split->data = buffer.data;
-  Outcome mine = prepare(access, buffer, split->transfer);
-  const Together together = access.pointer == Pointer::kOrdered ? Together::kAllOrNone : Together::kEach;
-  WEIR_PASS(meet(access.call, {}, mine, together));
+  const Outcome mine = prepare(access, buffer, split->transfer);
+  bool is_alone = true;
+  WEIR_PASS(meet_for(access, mine, split->transfer.get(), is_alone));
   Offset from = 0;
-  WEIR_PASS(locate(access, split->transfer->view(), split->transfer->bytes(), from));
-  split->transfer->start(from);
+  const Outcome located = locate(access, split->transfer->view(), split->transfer->bytes(), from);
+  if (is_alone) {
+    WEIR_PASS(located);
+    split->transfer->start(from);
+  } else {  // all of it: other ranks could not be asked for their part while the program computes
+    WEIR_PASS(access_together(access, *split->transfer, located, from));
+  }
   split_ = std::move(split);
   return Outcome::ok();
 }

@@ -97,6 +97,7 @@ class File : public std::enable_shared_from_this<File> {
   Outcome check(const Access& access, const Buffer& buffer, const FileView& view, Offset& bytes) const;
   Outcome check_not_sequential(const char* call) const;
   Outcome prepare(const Access& access, const Buffer& buffer, std::unique_ptr<Transfer>& transfer);
+  Outcome meet_for(const Access& access, const Outcome& mine, const Transfer* transfer, bool& is_alone);
   [[nodiscard]] bool may_go_together(const Access& access, const Transfer& transfer) const;
   Outcome access_together(const Access& access, Transfer& transfer, const Outcome& located, Offset from);
   [[nodiscard]] std::vector<Offset> describe_share(const Transfer& transfer, bool is_ready) const;
