@@ -14,6 +14,7 @@
 #include <weir/layout/binary.h>
 #include <weir/layout/internal/generate.h>
 #include <weir/server/handover.h>
+#include <weir/server/internal/peer_testing.h>
 #include <weir/server/internal/testing.h>
 #include <weir/storage/shared_memory.h>
 #include <weir/transfer/range_packing.h>
@@ -21,6 +22,11 @@
 namespace weir::server {
 namespace {
 
+using internal::Answer;
+using internal::Peer;
+using internal::read_pieces;
+using internal::subfile;
+using internal::write_pieces;
 using layout::Element;
 using layout::FallsSet;
 using layout::oracle::Random;
@@ -29,56 +35,6 @@ using testing::IsOk;
 using testing::StatusIs;
 using Bytes = std::vector<std::byte>;
 
-struct Answer {
-  Status status;
-  wire::ReplyHeadT head;
-};
-
-/// One connection; calls and waits for the answer.
-class Peer {
- public:
-  Peer(const net::Address& address, const net::Key& key) : caller_(std::move(*net::make_caller(address))) {
-    auto connected = caller_->connect(address, key, net::Clock::now() + std::chrono::seconds(5));
-    EXPECT_THAT(connected, IsOk());
-    if (connected.is_ok()) connection_ = std::move(*connected);
-  }
-
-  std::shared_ptr<std::optional<Answer>> start(net::Bytes head, std::span<const std::byte> body = {},
-                                               std::span<std::byte> sink = {}) {
-    auto answer = std::make_shared<std::optional<Answer>>();
-    connection_->call({std::move(head), body, sink, net::Clock::now() + std::chrono::seconds(20),
-                       [answer](Result<net::Reply> reply) { *answer = decode(std::move(reply)); }});
-    return answer;
-  }
-  Answer finish(const std::shared_ptr<std::optional<Answer>>& answer) {
-    while (!*answer) {
-      caller_->wait(net::Clock::now() + std::chrono::seconds(1));
-      caller_->progress();
-    }
-    return std::move(**answer);
-  }
-  template <typename Table>
-  Answer call(Table table, std::span<const std::byte> body = {}, std::span<std::byte> sink = {}) {
-    return finish(start(wire::encode_request(std::move(table), 10'000), body, sink));
-  }
-  void disconnect() { connection_.reset(); }
-
- private:
-  static Answer decode(Result<net::Reply> reply) {
-    if (!reply.is_ok()) return {reply.status(), {}};
-    Result<wire::ReplyHeadT> head = wire::decode_reply(reply->head);
-    if (!head.is_ok()) return {head.status(), {}};
-    if (const auto* failure = head->answer.AsFailure()) return {wire::to_status(*failure), {}};
-    return {Status::ok(), std::move(*head)};
-  }
-
-  std::unique_ptr<net::Caller> caller_;
-  std::unique_ptr<net::Connection> connection_;
-};
-
-std::unique_ptr<wire::Subfile> subfile(std::uint64_t file, std::uint32_t element = 0) {
-  return std::make_unique<wire::Subfile>(file, element);
-}
 std::unique_ptr<wire::Range> range(Offset from, Offset to) { return std::make_unique<wire::Range>(from, to); }
 
 std::vector<std::uint8_t> falls_bytes(const FallsSet& set) {
@@ -104,19 +60,6 @@ wire::RegisterViewT register_request(std::uint64_t view, std::uint64_t file, con
   return request;
 }
 
-wire::ReadPiecesT read_pieces(std::uint64_t file, std::vector<wire::Range> pieces) {
-  wire::ReadPiecesT request;
-  request.subfile = subfile(file);
-  request.pieces = std::move(pieces);
-  return request;
-}
-wire::WritePiecesT write_pieces(std::uint64_t file, std::vector<wire::Range> pieces, Offset file_end = 0) {
-  wire::WritePiecesT request;
-  request.subfile = subfile(file);
-  request.pieces = std::move(pieces);
-  request.file_end = file_end;
-  return request;
-}
 wire::ReadViewT read_view(std::uint64_t view, Offset from, Offset to) {
   wire::ReadViewT request;
   request.view = view;

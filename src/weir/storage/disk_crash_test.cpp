@@ -218,7 +218,7 @@ class PowerFailureRun {
   PowerFailureRun(std::uint64_t seed, Offset base, Offset part_bytes = Offset{1} << 40)
       : random_(seed), base_(base), failure_(directory_.path(), random_) {
     Result<std::unique_ptr<Store>> opened =
-        open_disk_store(directory_.path(), {.direct_from_bytes = 128 << 10,
+        open_disk_store(directory_.path(), {.direct_from_bytes = kBlockBytes,
                                             .part_bytes = part_bytes,
                                             .observer = [this](const DiskStep& step) { observe(step); }});
     EXPECT_THAT(opened.status(), IsOk());

@@ -14,7 +14,8 @@
 //   1. Sums of the blocks to be written are cleared in the file, fdatasync.  Only if they are there: once per block and sync.  Those
 //      of blocks behind them are cleared along with them, up to 512 MiB, so that overwriting in sequence takes few waits.
 //      Crash: the block is as before, but not verified any more.
-//   2. The data is written.  Crash: a mixture, without a sum.
+//   2. The data is written.  Crash: a mixture, without a sum.  A file that gets longer by direct writes gets its length first, so that they
+//      need not wait for each other.  Crash: zeros at its end, without a sum.  If they fail, it gets its old length again.
 //   3. The new sums are kept in memory.  Those of blocks written in part are not known yet.
 //
 // Sync

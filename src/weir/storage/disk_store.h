@@ -28,7 +28,7 @@ struct DiskStep {
 
 struct DiskStoreOptions {
   /// Pieces from this size on go around the page cache (direct I/O), as far as they are aligned.
-  Offset direct_from_bytes = Offset{1} << 20;
+  Offset direct_from_bytes = Offset{256} << 10;
   /// Requests that are in flight together.
   unsigned queue_depth = 64;
   /// io_uring, if the system allows it.  Otherwise one request after the other.

@@ -345,6 +345,29 @@ TEST_F(DiskStoreTest, KeepsFewDescriptorsOpen) {
   }
 }
 
+// ---- growing
+
+TEST_F(DiskStoreTest, FilesHaveTheirLengthBeforeDirectWritesBegin) {
+  std::vector<Offset> lengths;
+  open({.direct_from_bytes = kBlockBytes, .observer = [&](const DiskStep& step) {
+          if (step.kind == DiskStep::Kind::kChanged && step.path == path(FileKind::kData)) {
+            lengths.push_back(static_cast<Offset>(std::filesystem::file_size(step.path)));
+            bytes_ = load_file(step.path);
+          }
+        }});
+  const Bytes bytes = random_bytes(random_, 4 * kBlockBytes);
+  ASSERT_THAT(internal::write(*store_, kId, 8 * kBlockBytes, bytes), IsOk());
+  ASSERT_GE(lengths.size(), 2U);
+  EXPECT_EQ(lengths.front(), 12 * kBlockBytes) << "first its length";
+  EXPECT_EQ(lengths.back(), 12 * kBlockBytes);
+  EXPECT_EQ(slice(8 * kBlockBytes, 12 * kBlockBytes), bytes);
+  const Result<SubfileInfo> info = store_->info(kId);
+  ASSERT_THAT(info.status(), IsOk());
+  EXPECT_EQ(info->length, 12 * kBlockBytes);
+  EXPECT_LT(info->stored_bytes, 8 * kBlockBytes) << "what nobody wrote takes no room";
+  store_.reset();  // it is still observed
+}
+
 // ---- no room
 
 TEST_F(DiskStoreTest, ALimitOfFileSizeIsNoSpace) {
@@ -378,8 +401,8 @@ TEST_F(DiskStoreTest, ReserveOfMoreThanThereIsTakesNothing) {
 }
 
 // Fills a small file system to the last byte.  Returns what went wrong, or nothing.
-std::string fill_disk(const std::string& directory) {
-  Result<std::unique_ptr<Store>> store = open_disk_store(directory + "/store");
+std::string fill_disk(const std::string& directory, const DiskStoreOptions& options) {
+  Result<std::unique_ptr<Store>> store = open_disk_store(directory, options);
   if (!store.is_ok()) return store.status().message();
   std::mt19937_64 random{2};
   const Bytes bytes = random_bytes(random, 3 * kBlockBytes);
@@ -389,10 +412,15 @@ std::string fill_disk(const std::string& directory) {
   if (status.code() != ErrorCode::kNoSpace) return "full, but: " + status.message();
   const Result<Bytes> first = internal::read(**store, kId, 0, 3 * kBlockBytes);
   if (!first.is_ok() || *first != bytes) return "a full disk spoils what was written before";
+  const Result<SubfileInfo> info = (*store)->info(kId);
+  if (!info.is_ok()) return info.status().message();
+  const Result<Bytes> rest = internal::read(**store, kId, length, info->length - length);
+  if (!rest.is_ok() || !std::equal(rest->begin(), rest->end(), bytes.begin())) return "longer than what was written";
   status = (*store)->truncate(kId, 3 * kBlockBytes, 0);
   if (status.is_ok()) status = internal::write(**store, {1, 1}, 0, bytes);
   if (status.is_ok()) status = (*store)->sync({1, 1});
   if (status.is_ok()) status = (*store)->sync(kId);
+  if (status.is_ok()) status = (*store)->remove(kId);
   return status.message();
 }
 
@@ -405,7 +433,8 @@ TEST_F(DiskStoreTest, AFullDiskSaysSoAndStaysUsable) {
         ::mount("none", directory_.path().c_str(), "tmpfs", 0, "size=4m") != 0) {
       ::_exit(kCannotMount);
     }
-    const std::string wrong = fill_disk(directory_.path());
+    std::string wrong = fill_disk(directory_.path() + "/store", {});
+    if (wrong.empty()) wrong = fill_disk(directory_.path() + "/direct", {.direct_from_bytes = kBlockBytes});
     if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
     ::_exit(wrong.empty() ? 0 : 1);
   }

@@ -1,6 +1,7 @@
 #include <weir/server/internal/io_service.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <unistd.h>
@@ -17,6 +18,8 @@ namespace {
 // A shorter body is rather copied than that others have to wait while it is sent.
 constexpr Offset kDirectReadFrom = 65536;
 constexpr std::size_t kKeptBufferBytes = std::size_t{64} << 20;
+// The event loop itself reads and writes so many bytes if nobody else is at work on the store: sooner done than asking another thread.
+constexpr std::size_t kShortBytes = 65536;
 constexpr std::size_t kMostListed = 65536;
 constexpr Offset kMostExpectedBytes = Offset{1} << 30;
 // In one message; each is some bytes of the head and some of memory.
@@ -91,7 +94,8 @@ IoService::IoService(storage::Store& store, Options options)
     : store_(store),
       options_(std::move(options)),
       io_(store),
-      buffers_(std::make_shared<Buffers>(std::max(options_.buffer_bytes, kMostBodyBytes), kKeptBufferBytes)) {}
+      buffers_(std::make_shared<Buffers>(std::max(options_.buffer_bytes, kMostBodyBytes), kKeptBufferBytes)),
+      thread_(options_.post ? std::make_unique<StoreThread>() : nullptr) {}
 
 bool IoService::handle(const CallPtr& call) {
   const wire::OperationUnion& operation = call->head.operation;
@@ -128,7 +132,7 @@ void IoService::drop(net::PeerId peer) {
 Status IoService::sync_all() {
   Status first;
   for (const SubfileId id : dirty_) {
-    const Status status = store_.sync(id);
+    const Status status = wait_at_store([this, id] { return store_.sync(id); });
     if (status.is_ok()) continue;
     WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
     if (first.is_ok()) first = status;
@@ -137,10 +141,34 @@ Status IoService::sync_all() {
   return first;
 }
 
+// ---------------------------------------------------------------- the store
+
+template <typename Work, typename Then>
+void IoService::at_store(const CallPtr& call, Length length, Work work, Then then) {
+  if (thread_ == nullptr || (length == Length::kShort && thread_->is_idle())) return then(work());
+  auto in_time = [deadline = call->deadline, work = std::move(work)]() -> decltype(work()) {
+    if (net::Clock::now() < deadline) return work();
+    return Status{ErrorCode::kTimedOut, "the deadline passed while others were at work on the store"};
+  };
+  thread_->post([this, in_time = std::move(in_time), then = std::move(then)]() mutable {
+    // Moved: what it holds must end in the event loop.
+    options_.post([result = in_time(), then = std::move(then)]() mutable { then(std::move(result)); });
+  });
+}
+
+template <typename Work>
+auto IoService::wait_at_store(Work work) -> decltype(work()) {
+  return thread_ == nullptr ? work() : thread_->run(std::move(work));
+}
+
+IoService::Length IoService::length_of(std::size_t bytes) {
+  return bytes <= kShortBytes ? Length::kShort : Length::kLong;
+}
+
 // ---------------------------------------------------------------- turns
 
-void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, std::function<void()> work) {
-  turns_.take(id, [this, call, id, use, work = std::move(work)] {
+void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work) {
+  turns_.take(id, kind, [this, call, id, use, work = std::move(work)] {
     if (removed_.contains(id)) {
       call->fail({ErrorCode::kStale, concat(name_of(id), " was removed: open the file again")});
     } else if (net::Clock::now() >= call->deadline) {
@@ -148,20 +176,26 @@ void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, std::functio
     } else if (use == Use::kWrite && fence_of(id) != nullptr) {
       call->fail({ErrorCode::kStale, concat(name_of(id), " is being laid out anew: write when that is done")});
     } else {
+      if (use == Use::kWrite) dirty_.insert(id);
       return work();
     }
     turns_.leave(id);
   });
 }
 
-template <typename Work>
-void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work) {
+template <typename Work, typename Then>
+void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Length length, Work work,
+                               Then then) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(subfile));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
-  in_turn(call, id, use, [this, call, id, work = std::move(work)] {
-    auto result = work(id);
-    turns_.leave(id);
-    call->answer(std::move(result));
+  in_turn(call, id, use, Turns::Kind::kAlone, [this, call, id, length, work = std::move(work), then = std::move(then)] {
+    at_store(
+        call, length, [id, work] { return work(id); },
+        [this, call, id, then](auto result) {
+          auto answer = then(std::move(result));
+          turns_.leave(id);
+          call->answer(std::move(answer));
+        });
   });
 }
 
@@ -173,8 +207,8 @@ void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) 
     const storage::ReadPiece piece{range.from, into};
     return store_.read(id, {&piece, 1});
   };
-  if (bytes < kDirectReadFrom) return read_buffered(call, id, bytes, read);
-  in_turn(call, id, Use::kRead, [this, call, id, range, bytes, read] {
+  if (bytes < kDirectReadFrom || thread_ != nullptr) return read_buffered(call, id, bytes, read);
+  in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, range, bytes, read] {
     const auto memory = store_.map(id, range.from, range.to, false);
     if (memory.is_ok() && *memory) return call->answer_body(**memory, [this, id] { turns_.leave(id); });
     turns_.leave(id);
@@ -187,11 +221,15 @@ void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, R
   if (bytes == 0) return call->answer(wire::DoneT{});
   WEIR_CALL_CHECK(call, check_buffered(static_cast<std::size_t>(bytes)));
   buffers_->ask(static_cast<std::size_t>(bytes), [this, call, id, read](std::shared_ptr<Buffer> buffer) {
-    in_turn(call, id, Use::kRead, [this, call, id, read, buffer] {
-      const Status status = read(buffer->bytes());
-      turns_.leave(id);
-      if (!status.is_ok()) return call->fail(status);
-      call->answer_body(buffer->bytes(), [buffer] {});
+    in_turn(call, id, Use::kRead, buffered_turn(), [this, call, id, read, buffer] {
+      const std::span<std::byte> into = buffer->bytes();
+      at_store(
+          call, length_of(into.size()), [read, into] { return read(into); },
+          [this, call, id, buffer](const Status& status) {
+            turns_.leave(id);
+            if (!status.is_ok()) return call->fail(status);
+            call->answer_body(buffer->bytes(), [buffer] {});
+          });
     });
   });
 }
@@ -222,18 +260,24 @@ void IoService::read_pieces(const CallPtr& call, const wire::ReadPiecesT& reques
 
 // Of a write without bytes, the end of the file is what remains.
 void IoService::write_end(const CallPtr& call, SubfileId id, Offset file_end) {
-  in_turn(call, id, Use::kWrite, [this, call, id, file_end] {
-    dirty_.insert(id);
-    const Status status = store_.write(id, {}, file_end);
-    turns_.leave(id);
-    call->answer(status);
+  in_turn(call, id, Use::kWrite, buffered_turn(), [this, call, id, file_end] {
+    at_store(
+        call, Length::kShort, [this, id, file_end] { return store_.write(id, {}, file_end); },
+        [this, call, id](const Status& status) {
+          turns_.leave(id);
+          call->answer(status);
+        });
   });
 }
 
 void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end) {
   const Offset to = from + static_cast<Offset>(call->request.body_bytes());
-  in_turn(call, id, Use::kWrite, [this, call, id, from, to, file_end] {
-    dirty_.insert(id);
+  const auto write = [this, id, from, file_end](std::span<const std::byte> body) {
+    const storage::WritePiece piece{from, body};
+    return store_.write(id, {&piece, 1}, file_end);
+  };
+  if (thread_ != nullptr) return write_buffered(call, id, write);
+  in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, [this, call, id, from, to, file_end, write] {
     const auto memory = store_.map(id, from, to, true);
     if (memory.is_ok() && *memory) {
       return call->request.receive(**memory, [this, call, id, to, file_end](const Status& status) {
@@ -245,10 +289,7 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
     }
     turns_.leave(id);
     if (!memory.is_ok()) return call->fail(memory.status());
-    write_buffered(call, id, [this, id, from, file_end](std::span<const std::byte> body) {
-      const storage::WritePiece piece{from, body};
-      return store_.write(id, {&piece, 1}, file_end);
-    });
+    write_buffered(call, id, write);
   });
 }
 
@@ -258,11 +299,14 @@ void IoService::write_buffered(const CallPtr& call, SubfileId id, WriteFrom writ
   buffers_->ask(bytes, [this, call, id, write](std::shared_ptr<Buffer> buffer) {
     call->request.receive(buffer->bytes(), [this, call, id, write, buffer](const Status& received) {
       if (!received.is_ok()) return call->fail(received);
-      in_turn(call, id, Use::kWrite, [this, call, id, write, buffer] {
-        dirty_.insert(id);
-        const Status status = write(buffer->bytes());
-        turns_.leave(id);
-        call->answer(status);
+      in_turn(call, id, Use::kWrite, buffered_turn(), [this, call, id, write, buffer] {
+        const std::span<const std::byte> body = buffer->bytes();
+        at_store(
+            call, length_of(body.size()), [write, body] { return write(body); },
+            [this, call, id, buffer](const Status& status) {
+              turns_.leave(id);
+              call->answer(status);
+            });
       });
     });
   });
@@ -308,83 +352,103 @@ void IoService::register_view(const CallPtr& call, const wire::RegisterViewT& re
 void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {
   WEIR_CALL_CHECK(call, check_end("length", request.length));
   WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
-  answer_in_turn(call, request.subfile.get(), Use::kWrite,
-                 [this, length = request.length, end = request.file_end](SubfileId id) {
-                   dirty_.insert(id);
-                   return store_.truncate(id, length, end);
-                 });
+  answer_in_turn(
+      call, request.subfile.get(), Use::kWrite, Length::kShort,
+      [this, length = request.length, end = request.file_end](SubfileId id) {
+        return store_.truncate(id, length, end);
+      },
+      std::identity());
 }
 
 void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
   WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMaxBytes));
-  answer_in_turn(call, request.subfile.get(), Use::kWrite, [this, range, mapped = request.mapped](SubfileId id) {
-    dirty_.insert(id);
-    if (mapped) {
-      const auto memory = store_.map(id, range.from, range.to, true);
-      if (memory.is_ok() && *memory) return Status::ok();
-    }
-    return store_.reserve(id, range.from, range.to);
-  });
+  answer_in_turn(
+      call, request.subfile.get(), Use::kWrite, Length::kShort,
+      [this, range, mapped = request.mapped](SubfileId id) {
+        if (mapped) {
+          const auto memory = store_.map(id, range.from, range.to, true);
+          if (memory.is_ok() && *memory) return Status::ok();
+        }
+        return store_.reserve(id, range.from, range.to);
+      },
+      std::identity());
 }
 
 void IoService::sync(const CallPtr& call, const wire::SyncT& request) {
-  answer_in_turn(call, request.subfile.get(), Use::kRead, [this](SubfileId id) {
-    const Status status = store_.sync(id);
-    if (status.is_ok()) dirty_.erase(id);
-    return status;
-  });
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  answer_in_turn(
+      call, request.subfile.get(), Use::kRead, Length::kLong,
+      [this](SubfileId subfile) { return store_.sync(subfile); },
+      [this, id](Status status) {
+        if (status.is_ok()) dirty_.erase(id);
+        return status;
+      });
 }
 
 void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   if (removed_.contains(id)) return call->answer(wire::DoneT{});
-  answer_in_turn(call, request.subfile.get(), Use::kRead, [this](SubfileId subfile) {
-    const Status status = store_.remove(subfile);
-    if (!status.is_ok()) return status;
-    dirty_.erase(subfile);
-    lower_fence(subfile);
-    removed_.insert(subfile);
-    removed_in_order_.push_back(subfile);
-    if (removed_in_order_.size() > kMostRemoved) {
-      removed_.erase(removed_in_order_.front());
-      removed_in_order_.pop_front();
-    }
-    return status;
-  });
+  answer_in_turn(
+      call, request.subfile.get(), Use::kRead, Length::kLong,
+      [this](SubfileId subfile) { return store_.remove(subfile); },
+      [this, id](Status status) {
+        if (status.is_ok()) note_removed(id);
+        return status;
+      });
+}
+
+void IoService::note_removed(SubfileId id) {
+  dirty_.erase(id);
+  lower_fence(id);
+  removed_.insert(id);
+  removed_in_order_.push_back(id);
+  if (removed_in_order_.size() <= kMostRemoved) return;
+  removed_.erase(removed_in_order_.front());
+  removed_in_order_.pop_front();
 }
 
 void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
-  answer_in_turn(call, request.subfile.get(), Use::kRead, [this](SubfileId id) -> Result<wire::SubfileInfoT> {
-    WEIR_TRY(const storage::SubfileInfo info, store_.info(id));
-    wire::SubfileInfoT answer;
-    answer.length = info.length;
-    answer.file_end = info.file_end;
-    answer.stored_bytes = info.stored_bytes;
-    return answer;
-  });
+  answer_in_turn(
+      call, request.subfile.get(), Use::kRead, Length::kShort, [this](SubfileId id) { return store_.info(id); },
+      [](const Result<storage::SubfileInfo>& info) -> Result<wire::SubfileInfoT> {
+        if (!info.is_ok()) return info.status();
+        wire::SubfileInfoT answer;
+        answer.length = info->length;
+        answer.file_end = info->file_end;
+        answer.stored_bytes = info->stored_bytes;
+        return answer;
+      });
 }
 
 void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {
-  WEIR_CALL_TRY(call, const std::vector<SubfileId> all, store_.list());
-  const SubfileId after =
-      request.after == nullptr ? SubfileId{} : SubfileId{request.after->file(), request.after->element()};
+  const bool is_first = request.after == nullptr;
+  const SubfileId after = is_first ? SubfileId{} : SubfileId{request.after->file(), request.after->element()};
   const std::size_t most = request.limit == 0 ? kMostListed : std::min<std::size_t>(request.limit, kMostListed);
-  wire::SubfilesT answer;
-  auto next = request.after == nullptr ? all.begin() : std::upper_bound(all.begin(), all.end(), after);
-  for (; next != all.end() && answer.subfiles.size() < most; ++next)
-    answer.subfiles.emplace_back(next->file, next->element);
-  answer.is_complete = next == all.end();
-  call->answer(std::move(answer));
+  const auto answer_part = [call, is_first, after, most](const Result<std::vector<SubfileId>>& listed) {
+    WEIR_CALL_TRY(call, const std::vector<SubfileId> all, listed);
+    wire::SubfilesT answer;
+    auto next = is_first ? all.begin() : std::upper_bound(all.begin(), all.end(), after);
+    for (; next != all.end() && answer.subfiles.size() < most; ++next)
+      answer.subfiles.emplace_back(next->file, next->element);
+    answer.is_complete = next == all.end();
+    call->answer(std::move(answer));
+  };
+  at_store(
+      call, Length::kLong, [this] { return store_.list(); }, answer_part);
 }
 
 void IoService::usage(const CallPtr& call) {
-  WEIR_CALL_TRY(call, const storage::Usage usage, store_.usage());
-  wire::UsageT answer;
-  answer.capacity_bytes = usage.capacity_bytes;
-  answer.used_bytes = usage.used_bytes;
-  answer.subfiles = usage.subfiles;
-  call->answer(std::move(answer));
+  at_store(
+      call, Length::kLong, [this] { return store_.usage(); },
+      [call](const Result<storage::Usage>& usage) {
+        if (!usage.is_ok()) return call->fail(usage.status());
+        wire::UsageT answer;
+        answer.capacity_bytes = usage->capacity_bytes;
+        answer.used_bytes = usage->used_bytes;
+        answer.subfiles = usage->subfiles;
+        call->answer(std::move(answer));
+      });
 }
 
 // ---------------------------------------------------------------- fences
@@ -406,7 +470,7 @@ Status IoService::raise_fence(SubfileId id, std::uint64_t token, net::PeerId pee
   }
   const bool was_confirmed = other != nullptr && other->is_confirmed;
   fences_[id] = {token, peer, false, {}};
-  store_.fence(id, true);
+  tell_fence(id, true);
   return was_confirmed ? keep_fences() : Status::ok();
 }
 
@@ -415,14 +479,19 @@ Status IoService::keep_fences() {
   for (const auto& [id, fence] : fences_) {
     if (fence.is_confirmed) kept.push_back({id, fence.token});
   }
-  return store_.keep_fences(kept);
+  return wait_at_store([this, &kept] { return store_.keep_fences(kept); });
+}
+
+// Stores that wait have no memory that anybody could have mapped.
+void IoService::tell_fence(SubfileId id, bool is_fenced) {
+  if (thread_ == nullptr) store_.fence(id, is_fenced);
 }
 
 Status IoService::restore_fences() {
-  WEIR_TRY(const std::vector<storage::KeptFence> kept, store_.kept_fences());
+  WEIR_TRY(const std::vector<storage::KeptFence> kept, wait_at_store([this] { return store_.kept_fences(); }));
   for (const storage::KeptFence& fence : kept) {
     fences_[fence.id] = {fence.token, 0, true, net::Clock::now()};
-    store_.fence(fence.id, true);
+    tell_fence(fence.id, true);
     WEIR_LOG_INFO("{} is fenced: its relayout was interrupted just before its end, or goes on elsewhere",
                   name_of(fence.id));
   }
@@ -445,29 +514,34 @@ void IoService::lower_fence(SubfileId id) {
   if (found == fences_.end()) return;
   const bool was_confirmed = found->second.is_confirmed;
   fences_.erase(found);
-  store_.fence(id, false);
+  tell_fence(id, false);
   if (!was_confirmed) return;
   // One that comes back with the next start can be lowered again.
   if (const Status status = keep_fences(); !status.is_ok()) WEIR_LOG_WARN("fences: {}", status.message());
 }
 
 void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
-  const net::PeerId peer = call->request.peer();
-  const auto work = [this, peer, action = request.action, token = request.token](SubfileId id) {
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  const auto work = [this, id, peer = call->request.peer(), action = request.action, token = request.token] {
     if (action == wire::FenceAction::Raise) return raise_fence(id, token, peer);
     if (action == wire::FenceAction::Confirm) return confirm_fence(id, token, peer);
     const Fence* fence = fence_of(id);
     if (fence != nullptr && (token == 0 || token == fence->token)) lower_fence(id);
     return Status::ok();
   };
-  answer_in_turn(call, request.subfile.get(), Use::kRead, work);
+  in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, work] {
+    const Status status = work();
+    turns_.leave(id);
+    call->answer(status);
+  });
 }
 
 // ---------------------------------------------------------------- sharing memory
 
 Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request) {
   wire::HandoverT answer;
-  if (options_.handover == nullptr || who.host != options_.host) return answer;
+  if (thread_ != nullptr || options_.handover == nullptr || who.host != options_.host) return answer;
   // A hint: what makes no sense is none.
   const Offset expected = std::clamp<Offset>(request.expected_bytes, 0, kMostExpectedBytes);
   WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, request.for_writing, expected));
@@ -487,8 +561,12 @@ Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId
 }
 
 void IoService::share(const CallPtr& call, const wire::ShareT& request) {
-  answer_in_turn(call, request.subfile.get(), Use::kRead, [this, call](SubfileId id) {
-    return hand_over(call->request.identity(), id, *call->head.operation.AsShare());
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id] {
+    auto result = hand_over(call->request.identity(), id, *call->head.operation.AsShare());
+    turns_.leave(id);
+    call->answer(std::move(result));
   });
 }
 

@@ -6,6 +6,9 @@
 //   write, otherwise                                      body ──> buffer ──plan──> subfile
 //   read                                                  the mirror image
 //
+// A store whose calls wait for a disk is worked on by a thread of its own (StoreThread), one call after the other; the event loop goes on meanwhile
+// and does the rest: it alone knows of calls, buffers, views, turns and fences.  Short calls it makes itself if that thread is idle.
+//
 // Who holds the key of the file system is trusted here: owners and modes are checked where names are looked up, by the metadata service; a subfile
 // has neither.  What comes in is checked all the same: lengths, ranges, numbers of things.  Memory is shared for writing only with those who ask for it.
 //
@@ -28,6 +31,7 @@
 #include <weir/server/internal/buffers.h>
 #include <weir/server/internal/call.h>
 #include <weir/server/internal/handover_server.h>
+#include <weir/server/internal/store_thread.h>
 #include <weir/server/internal/subfile_io.h>
 #include <weir/server/internal/turns.h>
 #include <weir/server/internal/views.h>
@@ -44,11 +48,16 @@ inline constexpr std::size_t kMostRemoved = std::size_t{1} << 18;
 /// \threadsafety One thread at a time: that of the event loop.
 class IoService {
  public:
+  using Post = std::function<void(std::function<void()>)>;
+
   struct Options {
     std::string host;                                   ///< Callers with this one can be given memory.
     HandoverServer* handover = nullptr;                 ///< Null: memory is not shared.
     std::size_t buffer_bytes = std::size_t{512} << 20;  ///< All buffers together.
     std::uint64_t boot = 0;                             ///< Of the server.
+    /// Of a store whose calls wait for a disk, and that has no memory to map or to share: runs a task in the event loop, soon; safe from any
+    /// thread.  Null: the event loop works on the store itself.
+    Post post = {};
     /// How long a fence stays that is not confirmed and whose caller is gone: it may come back.
     std::chrono::milliseconds fence_grace{15'000};
   };
@@ -79,6 +88,7 @@ class IoService {
   void reserve(const CallPtr& call, const wire::ReserveT& request);
   void sync(const CallPtr& call, const wire::SyncT& request);
   void remove(const CallPtr& call, const wire::RemoveSubfileT& request);
+  void note_removed(SubfileId id);
   void inspect(const CallPtr& call, const wire::InspectT& request);
   void list(const CallPtr& call, const wire::ListSubfilesT& request);
   void usage(const CallPtr& call);
@@ -87,12 +97,22 @@ class IoService {
   Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request);
 
   enum class Use { kRead, kWrite };
+  enum class Length { kShort, kLong };
   /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers the call itself
   /// if that is too late, or the subfile is gone, or must not be written.
-  void in_turn(const CallPtr& call, SubfileId id, Use use, std::function<void()> work);
-  /// The same for work that is done when it returns; answers what it returns.
+  void in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work);
+  /// The same for `work(id)` of the store; answers what `then(result)` makes of its result.
+  template <typename Work, typename Then>
+  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Length length, Work work, Then then);
+
+  /// Calls `work` where the store is worked on, then `then(result)` in the event loop; maybe both before this returns.  `work` holds nothing that
+  /// belongs to the event loop.
+  template <typename Work, typename Then>
+  void at_store(const CallPtr& call, Length length, Work work, Then then);
+  /// The same for what is rare: waits.
   template <typename Work>
-  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work);
+  auto wait_at_store(Work work) -> decltype(work());
+  [[nodiscard]] static Length length_of(std::size_t bytes);
 
   struct Fence {
     std::uint64_t token = 0;
@@ -103,6 +123,7 @@ class IoService {
   Status raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
   Status confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
   void lower_fence(SubfileId id);
+  void tell_fence(SubfileId id, bool is_fenced);
   // Those that are confirmed outlive this process.
   Status keep_fences();
   /// Null: none, or one that has fallen by now.
@@ -115,6 +136,9 @@ class IoService {
   void write_end(const CallPtr& call, SubfileId id, Offset file_end);
   void write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end);
   void write_buffered(const CallPtr& call, SubfileId id, WriteFrom write);
+  [[nodiscard]] Turns::Kind buffered_turn() const {
+    return thread_ == nullptr ? Turns::Kind::kAlone : Turns::Kind::kTogether;
+  }
 
   storage::Store& store_;
   Options options_;
@@ -125,7 +149,8 @@ class IoService {
   std::set<SubfileId> dirty_;
   std::set<SubfileId> removed_;
   std::deque<SubfileId> removed_in_order_;
-  std::shared_ptr<Buffers> buffers_;  // last: callers that wait for one go before what they use
+  std::shared_ptr<Buffers> buffers_;     // behind them: callers that wait for one go before what they use
+  std::unique_ptr<StoreThread> thread_;  // of a store that waits; last: it uses the store
 };
 
 }  // namespace weir::server::internal

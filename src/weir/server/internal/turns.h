@@ -1,10 +1,13 @@
 #pragma once
 
-// One at a time per subfile, in the order of arrival.
+// Who works on a subfile, in the order of arrival.
 //
 // Memory that a store maps is valid until the next call on that subfile, and bodies of messages arrive in it (or leave from it) while the event loop
-// goes on.  So whoever works on a subfile takes its turn, and others wait.
+// goes on.  So whoever works on a subfile takes its turn, and others wait.  Where the calls of a store wait in a queue of their own, reads and
+// writes may enter it together: nothing else comes between them.
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -18,41 +21,52 @@ namespace weir::server::internal {
 class Turns {
  public:
   using Task = std::function<void()>;
+  enum class Kind : std::uint8_t { kAlone, kTogether };
 
   /// Calls `task` when it is its turn, maybe before this returns.  Its turn ends with leave().
-  void take(storage::SubfileId id, Task task) {
+  void take(storage::SubfileId id, Kind kind, Task task) {
     Queue& queue = queues_[id];
-    queue.tasks.push_back(std::move(task));
-    if (!queue.is_taken && !queue.is_running) run(id);
+    queue.waiting.push_back({kind, std::move(task)});
+    if (!queue.is_running) run(id);
   }
 
   void leave(storage::SubfileId id) {
     Queue& queue = queues_.at(id);
-    queue.is_taken = false;
+    --queue.at_work;
     if (!queue.is_running) run(id);
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return queues_.size(); }
 
  private:
+  struct Waiting {
+    Kind kind;
+    Task task;
+  };
   struct Queue {
-    std::deque<Task> tasks;
-    bool is_taken = false;
-    bool is_running = false;  // run() is at work further up the stack: it goes on
+    std::deque<Waiting> waiting;
+    std::size_t at_work = 0;
+    Kind kind = Kind::kAlone;  // of those at work
+    bool is_running = false;   // run() is at work further up the stack: it goes on
+
+    [[nodiscard]] bool lets_in_next() const {
+      return !waiting.empty() && (at_work == 0 || (kind == Kind::kTogether && waiting.front().kind == kind));
+    }
   };
 
   // A loop and no recursion: tasks that leave at once do not pile up on the stack.
   void run(storage::SubfileId id) {
     Queue& queue = queues_.at(id);
     queue.is_running = true;
-    while (!queue.is_taken && !queue.tasks.empty()) {
-      const Task task = std::move(queue.tasks.front());
-      queue.tasks.pop_front();
-      queue.is_taken = true;
-      task();
+    while (queue.lets_in_next()) {
+      const Waiting next = std::move(queue.waiting.front());
+      queue.waiting.pop_front();
+      queue.kind = next.kind;
+      ++queue.at_work;
+      next.task();
     }
     queue.is_running = false;
-    if (!queue.is_taken && queue.tasks.empty()) queues_.erase(id);
+    if (queue.at_work == 0) queues_.erase(id);
   }
 
   std::map<storage::SubfileId, Queue> queues_;  // of subfiles somebody is at work on; a map keeps references valid

@@ -31,7 +31,7 @@ struct IoRequest {
 struct DiskIoOptions {
   unsigned queue_depth = 64;
   bool use_uring = true;
-  Offset direct_from_bytes = Offset{1} << 20;
+  Offset direct_from_bytes = Offset{256} << 10;
 };
 
 class DiskIo {

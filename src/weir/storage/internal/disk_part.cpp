@@ -389,10 +389,13 @@ Status Part::write(std::span<const WritePiece> pieces) {
   WEIR_RETURN_IF_ERROR(unmark(pieces));
   is_dirty_ = true;
   std::vector<Change> sums;
+  const bool is_lengthened = lengthen(pieces);
   const Status status = write_data(pieces, sums);
   if (status.is_ok()) {
     for (const Change& change : sums) change.page->set_sum(in_page(change.block), change.sum);
     for (const WritePiece& piece : pieces) data_length_ = std::max(data_length_, end_of(piece));
+  } else if (is_lengthened && ::ftruncate(data_.get(), data_length_) == 0) {
+    context_.changed(data_path_);
   } else if (Result<struct stat> data = file_status(data_.get(), data_path_); data.is_ok()) {
     data_length_ = std::max<Offset>(data_length_, data->st_size);
   }
@@ -453,6 +456,20 @@ Status Part::unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPa
     if (page.is_marked(i)) unmarked.set(i);
   }
   return write_page(index, image_of(page, unmarked));
+}
+
+// File systems let one direct write at a time make a file longer, and the others wait for it.  So it gets its length first, if there are direct
+// writes behind its end.  If that fails, the writes will tell what is the matter.
+bool Part::lengthen(std::span<const WritePiece> pieces) {
+  Offset end = data_length_;
+  bool is_direct = false;
+  for (const WritePiece& piece : pieces) {
+    is_direct = is_direct || (end_of(piece) > data_length_ && direct_for(piece.memory.size()) >= 0);
+    end = std::max(end, end_of(piece));
+  }
+  if (!is_direct || ::ftruncate(data_.get(), end) != 0) return false;
+  context_.changed(data_path_);
+  return true;
 }
 
 // Sums of whole blocks are taken from memory, while the disk writes.

@@ -103,6 +103,7 @@ class Part {
   Status sync_names();
   Status unmark(std::span<const WritePiece> pieces);
   Status unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPage>& unmarked);
+  bool lengthen(std::span<const WritePiece> pieces);
   Status write_data(std::span<const WritePiece> pieces, std::vector<Change>& sums);
   Status compute_sums();
   Status compute_sums(std::span<const Change> unknown);

@@ -1,0 +1,201 @@
+// A server whose store waits for a disk: the event loop goes on meanwhile, and nothing gets out of order.
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <weir/server/internal/peer_testing.h>
+#include <weir/server/internal/store_thread.h>
+#include <weir/server/internal/testing.h>
+#include <weir/server/server.h>
+#include <weir/storage/memory_store.h>
+
+namespace weir::server {
+namespace {
+
+using internal::Peer;
+using internal::subfile;
+using internal::write_pieces;
+using storage::SubfileId;
+using testing::IsOk;
+using testing::StatusIs;
+using Bytes = std::vector<std::byte>;
+
+/// Keeps whoever wants to pass, while it is closed.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
+    --waiting_;
+  }
+  void set_open(bool is_open) {
+    const std::lock_guard lock(mutex_);
+    is_open_ = is_open;
+    changed_.notify_all();
+  }
+  void await_somebody() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = true;
+  int waiting_ = 0;
+};
+
+/// Memory behind a gate.
+class GatedStore final : public storage::Store {
+ public:
+  explicit GatedStore(Gate& gate) : gate_(gate), store_(std::move(*storage::make_memory_store({}))) {}
+
+  Status read(SubfileId id, std::span<const storage::ReadPiece> pieces) override {
+    gate_.pass();
+    return store_->read(id, pieces);
+  }
+  Status write(SubfileId id, std::span<const storage::WritePiece> pieces, Offset file_end) override {
+    gate_.pass();
+    return store_->write(id, pieces, file_end);
+  }
+  Status truncate(SubfileId id, Offset length, Offset file_end) override {
+    return store_->truncate(id, length, file_end);
+  }
+  Status reserve(SubfileId id, Offset from, Offset to) override { return store_->reserve(id, from, to); }
+  Status sync(SubfileId id) override { return store_->sync(id); }
+  Result<storage::SubfileInfo> info(SubfileId id) override { return store_->info(id); }
+  Status remove(SubfileId id) override { return store_->remove(id); }
+  Result<storage::Usage> usage() override { return store_->usage(); }
+  Result<std::vector<SubfileId>> list() override { return store_->list(); }
+  [[nodiscard]] std::uint64_t id() const override { return store_->id(); }
+
+ private:
+  Gate& gate_;
+  std::unique_ptr<storage::Store> store_;
+};
+
+struct WaitingStoreTest : ::testing::Test {
+  void SetUp() override {
+    Options options;
+    options.address = {concat("local:waiting-store-test-", getpid(), "-", reinterpret_cast<std::uintptr_t>(this))};
+    options.key = key;
+    options.store = "disk:";  // one that waits
+    auto started = Server::start(options, std::make_unique<GatedStore>(gate), storage::make_memory_key_value());
+    ASSERT_THAT(started, IsOk());
+    server = std::move(*started);
+    peer.emplace(server->address(), key);
+  }
+  void TearDown() override { gate.set_open(true); }
+
+  auto start_write(std::uint64_t file, std::int64_t timeout_ms = 10'000) {
+    return peer->start(wire::encode_request(write_pieces(file, {{0, static_cast<Offset>(bytes.size())}}), timeout_ms),
+                       bytes);
+  }
+  template <typename Table>
+  auto start(Table table) {
+    return peer->start(wire::encode_request(std::move(table), 10'000));
+  }
+
+  const net::Key key = net::Key::random();
+  Gate gate;  // longer than the server, which waits for it
+  std::unique_ptr<Server> server;
+  std::optional<Peer> peer;
+  const Bytes bytes = Bytes(1 << 20, std::byte{7});
+};
+
+TEST_F(WaitingStoreTest, OthersAreAnsweredWhileItIsAtWork) {
+  gate.set_open(false);
+  const auto written = start_write(1);
+  gate.await_somebody();
+  Peer other(server->address(), key);
+  EXPECT_THAT(other.call(wire::MembershipT{}).status, IsOk());
+  EXPECT_FALSE(written->has_value());
+  gate.set_open(true);
+  EXPECT_THAT(peer->finish(written).status, IsOk());
+}
+
+TEST_F(WaitingStoreTest, NothingIsWrittenAfterItsDeadline) {
+  gate.set_open(false);
+  const auto first = start_write(1);
+  gate.await_somebody();
+  constexpr int kTimeoutMs = 100;
+  const auto late = start_write(2, kTimeoutMs);
+  const auto later = start_write(1, kTimeoutMs);
+  // One that is answered comes after them: they wait for the store, not for the event loop.
+  EXPECT_THAT(peer->call(wire::MembershipT{}).status, IsOk());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2 * kTimeoutMs));
+  gate.set_open(true);
+  EXPECT_THAT(peer->finish(first).status, IsOk());
+  EXPECT_THAT(peer->finish(late).status, StatusIs(ErrorCode::kTimedOut));
+  EXPECT_THAT(peer->finish(later).status, StatusIs(ErrorCode::kTimedOut));
+  wire::InspectT inspect;
+  inspect.subfile = subfile(2);
+  const internal::Answer info = peer->call(std::move(inspect));
+  ASSERT_THAT(info.status, IsOk());
+  EXPECT_EQ(info.head.answer.AsSubfileInfo()->length, 0);
+}
+
+TEST_F(WaitingStoreTest, WhatComesAfterARemovalFindsTheSubfileRemoved) {
+  gate.set_open(false);
+  const auto before = start_write(1);
+  gate.await_somebody();
+  wire::RemoveSubfileT remove;
+  remove.subfile = subfile(1);
+  const auto removed = start(std::move(remove));
+  EXPECT_THAT(peer->call(wire::MembershipT{}).status, IsOk());
+  const auto after = start_write(1);
+  EXPECT_THAT(peer->call(wire::MembershipT{}).status, IsOk());
+  gate.set_open(true);
+  EXPECT_THAT(peer->finish(before).status, IsOk());
+  EXPECT_THAT(peer->finish(removed).status, IsOk());
+  EXPECT_THAT(peer->finish(after).status, StatusIs(ErrorCode::kStale));
+}
+
+TEST_F(WaitingStoreTest, StoppingAnswersWhatTheStoreIsAtWorkOn) {
+  gate.set_open(false);
+  const auto first = start_write(1);
+  const auto second = start_write(1);
+  gate.await_somebody();
+  EXPECT_THAT(peer->call(wire::MembershipT{}).status, IsOk());
+  std::thread stopper([this] { server->stop(); });
+  gate.set_open(true);
+  EXPECT_THAT(peer->finish(first).status, IsOk());
+  EXPECT_THAT(peer->finish(second).status, IsOk());
+  stopper.join();
+}
+
+TEST(StoreThreadTest, DoesInOrderWhatItIsAskedForAndEndsWhenThatIsDone) {
+  std::vector<int> done;
+  {
+    internal::StoreThread thread;
+    EXPECT_TRUE(thread.is_idle());
+    for (int i = 0; i < 100; ++i) thread.post([&done, i] { done.push_back(i); });
+    EXPECT_EQ(thread.run([&done] { return done.size(); }), 100U);
+    thread.post([&done] { done.push_back(100); });
+  }
+  ASSERT_EQ(done.size(), 101U);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+}
+
+TEST(StoreThreadTest, IsIdleOnlyWhenNothingIsUnderWay) {
+  Gate gate;
+  gate.set_open(false);
+  internal::StoreThread thread;
+  thread.post([&gate] { gate.pass(); });
+  EXPECT_FALSE(thread.is_idle());
+  gate.await_somebody();
+  EXPECT_FALSE(thread.is_idle());
+  gate.set_open(true);
+  EXPECT_TRUE(thread.run([] { return true; }));
+}
+
+}  // namespace
+}  // namespace weir::server
