@@ -172,6 +172,18 @@ TEST_F(WaitingStoreTest, StoppingAnswersWhatTheStoreIsAtWorkOn) {
   stopper.join();
 }
 
+TEST_F(WaitingStoreTest, StoppingWaitsForWorkOfThoseWhoAreGone) {
+  gate.set_open(false);
+  Bytes sink(1 << 20);
+  static_cast<void>(peer->start(wire::encode_request(internal::read_pieces(1, {{0, 1 << 20}}), 10'000), {}, sink));
+  gate.await_somebody();
+  peer.reset();
+  std::thread stopper([this] { server.reset(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // to come as far as it can
+  gate.set_open(true);
+  stopper.join();
+}
+
 TEST(StoreThreadTest, DoesInOrderWhatItIsAskedForAndEndsWhenThatIsDone) {
   std::vector<int> done;
   {

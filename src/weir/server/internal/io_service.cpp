@@ -130,6 +130,8 @@ void IoService::drop(net::PeerId peer) {
 }
 
 Status IoService::sync_all() {
+  // Also what nobody waits for any more: it must not come to the event loop when that is gone.
+  wait_at_store([] { return true; });
   Status first;
   for (const SubfileId id : dirty_) {
     const Status status = wait_at_store([this, id] { return store_.sync(id); });
