@@ -142,6 +142,10 @@ Result<std::unique_ptr<Part>> Binding::bind(std::uint32_t element) const {
   part->slot = &file_->slot(element);
   part->is_exact = is_exact(view_, *part);
   part->view_id = session_->next_number();
+  // Of a view that is a list itself: reading it has cost more than this does, and the first access will find it.
+  if (!part->packing && view_.falls().size() > kBudget.runs && session_->options().direct) {
+    static_cast<void>(part->lists.of(view_, part->sequence, {0, view_.size()}));
+  }
   return part;
 }
 
