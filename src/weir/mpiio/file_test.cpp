@@ -206,8 +206,19 @@ TEST(HintsTest, ThatAreWrongAreNamed) {
   const int code = try_open(test_name(), kCreate, bad.info);
   EXPECT_THAT(code, FailsWith(MPI_ERR_INFO_VALUE));
   EXPECT_THAT(text_of(code), HasSubstr("weir_layout=stripe(unit=banana)"));
+  EXPECT_THAT(text_of(code), HasSubstr("MPI_File_open /HintsTest.ThatAreWrongAreNamed: "));
   const Info negative{{"striping_unit", "-1"}};
   EXPECT_THAT(try_open(test_name(), kCreate, negative.info), FailsWith(MPI_ERR_INFO_VALUE));
+}
+
+TEST(HintsTest, StayUnlessTheyAreGivenAnew) {
+  const Info first{{"cb_nodes", "1"}, {"access_style", "write_once"}};
+  OpenedFile file(test_name(), kCreate, MPI_COMM_WORLD, first.info);
+  const Info second{{"access_style", "sequential"}};
+  EXPECT_THAT(MPI_File_set_info(file, second.info), Succeeds());
+  EXPECT_THAT(MPI_File_set_info(file, MPI_INFO_NULL), Succeeds());
+  EXPECT_EQ(hint(file, "cb_nodes"), "1");
+  EXPECT_EQ(hint(file, "access_style"), "sequential");
 }
 
 // ---------------------------------------------------------------- sizes
@@ -331,6 +342,28 @@ TEST(ErrorHandlerTest, OfNoFileIsThatOfNewFiles) {
   }
   EXPECT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), Succeeds());
   MPI_Errhandler_free(&handler);
+}
+
+TEST(ErrorHandlerTest, OfNoFileMayBeFreed) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  ASSERT_THAT(MPI_File_create_errhandler(tell, &handler), Succeeds());
+  ASSERT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, handler), Succeeds());
+  ASSERT_THAT(MPI_Errhandler_free(&handler), Succeeds());
+  told = {};
+  EXPECT_THAT(try_open(test_name("none"), MPI_MODE_RDONLY), FailsWith(MPI_ERR_NO_SUCH_FILE));
+  EXPECT_EQ(told.calls, 1);
+  {
+    OpenedFile file(test_name());
+    EXPECT_THAT(MPI_File_seek(file, -1, MPI_SEEK_SET), FailsWith(MPI_ERR_ARG));
+    EXPECT_EQ(told.calls, 2);
+  }
+  EXPECT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), Succeeds());
+}
+
+TEST(ErrorTest, OfSetViewNamesTheFile) {
+  OpenedFile file(test_name());
+  const int code = MPI_File_set_view(file, -3, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+  EXPECT_THAT(text_of(code), HasSubstr("MPI_File_set_view /ErrorTest.OfSetViewNamesTheFile: the displacement is -3"));
 }
 
 TEST(ErrorTest, WrongArgumentsHaveTheClassOfTheStandard) {

@@ -121,12 +121,28 @@ WEIR_EXPORT int MPI_File_create_errhandler(MPI_File_errhandler_function* functio
 }
 WEIR_SECOND_NAME(int, MPI_File_create_errhandler, (MPI_File_errhandler_function * function, MPI_Errhandler* handler))
 
+// Fortran programs' handlers: Open MPI makes them without MPI_File_create_errhandler, MPICH by it.  All compilers' names of the function, and
+// that of `use mpi_f08`, have the same arguments; `error` may be absent there.
+#define WEIR_FORTRAN_CREATE(name)                                                                  \
+  WEIR_EXPORT void name(FortranFileHandler* function, MPI_Fint* handler, MPI_Fint* error) {        \
+    static const auto real =                                                                       \
+        reinterpret_cast<void (*)(FortranFileHandler*, MPI_Fint*, MPI_Fint*)>(next_symbol(#name)); \
+    MPI_Fint code = MPI_SUCCESS;                                                                   \
+    real(function, handler, &code);                                                                \
+    if (code == MPI_SUCCESS) remember_fortran_handler(MPI_Errhandler_f2c(*handler), function);     \
+    if (error != nullptr) *error = code;                                                           \
+  }
+WEIR_FORTRAN_CREATE(mpi_file_create_errhandler)
+WEIR_FORTRAN_CREATE(mpi_file_create_errhandler_)
+WEIR_FORTRAN_CREATE(mpi_file_create_errhandler__)
+WEIR_FORTRAN_CREATE(mpi_file_create_errhandler_f08_)
+
 WEIR_EXPORT int MPI_Errhandler_free(MPI_Errhandler* handler) {
   if (is_kept_handler(*handler)) {
     *handler = MPI_ERRHANDLER_NULL;
     return MPI_SUCCESS;
   }
-  forget_handler(*handler);
+  if (*handler != default_handler()) forget_handler(*handler);  // new files still get it
   return WEIR_REAL(MPI_Errhandler_free)(handler);
 }
 WEIR_SECOND_NAME(int, MPI_Errhandler_free, (MPI_Errhandler * handler))
@@ -162,16 +178,38 @@ WEIR_SECOND_NAME(int, MPI_Error_string, (int code, char* text, int* length))
 
 // ---------------------------------------------------------------- representations
 
+namespace {
+
 // The MPI's own files get to know it too, if they can use it.
+template <typename Function, typename Real>
+int register_datarep(const char* call, const char* name, Function* read, Function* write,
+                     MPI_Datarep_extent_function* extent, void* extra, Real real) {
+  const Outcome outcome = guarded(call, [&] {
+    return register_representation(name != nullptr ? name : "", {read, write, extent, extra});
+  });
+  if (outcome.is_ok()) real(name, read, write, extent, extra);
+  return handle_error(outcome, default_handler(), MPI_FILE_NULL);
+}
+
+}  // namespace
+
 WEIR_EXPORT int MPI_Register_datarep(const char* name, MPI_Datarep_conversion_function* read,
                                      MPI_Datarep_conversion_function* write, MPI_Datarep_extent_function* extent,
                                      void* extra) {
-  const Outcome outcome = guarded("MPI_Register_datarep", [&] {
-    return register_representation(name != nullptr ? name : "", {read, write, extent, extra});
-  });
-  if (outcome.is_ok()) WEIR_REAL(MPI_Register_datarep)(name, read, write, extent, extra);
-  return handle_error(outcome, default_handler(), MPI_FILE_NULL);
+  return register_datarep("MPI_Register_datarep", name, read, write, extent, extra, WEIR_REAL(MPI_Register_datarep));
 }
 WEIR_SECOND_NAME(int, MPI_Register_datarep,
                  (const char* name, MPI_Datarep_conversion_function* read, MPI_Datarep_conversion_function* write,
                   MPI_Datarep_extent_function* extent, void* extra))
+
+#if MPI_VERSION >= 4
+WEIR_EXPORT int MPI_Register_datarep_c(const char* name, MPI_Datarep_conversion_function_c* read,
+                                       MPI_Datarep_conversion_function_c* write, MPI_Datarep_extent_function* extent,
+                                       void* extra) {
+  return register_datarep("MPI_Register_datarep_c", name, read, write, extent, extra,
+                          WEIR_REAL(MPI_Register_datarep_c));
+}
+WEIR_SECOND_NAME(int, MPI_Register_datarep_c,
+                 (const char* name, MPI_Datarep_conversion_function_c* read, MPI_Datarep_conversion_function_c* write,
+                  MPI_Datarep_extent_function* extent, void* extra))
+#endif

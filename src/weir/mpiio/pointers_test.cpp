@@ -182,6 +182,27 @@ TEST(RepresentationTest, External32GoesThroughDerivedTypes) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(read[i], i % 2 == 0 ? values[i] : -1.0) << i;
 }
 
+TEST(RepresentationTest, External32TakesAbsoluteAddresses) {
+  OpenedFile file(test_name());
+  ASSERT_THAT(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL), Succeeds());
+  int near = 42;
+  int far[2] = {43, world_rank()};
+  MPI_Aint addresses[2] = {};
+  MPI_Get_address(&near, &addresses[0]);
+  MPI_Get_address(far, &addresses[1]);
+  const int lengths[2] = {1, 2};
+  MPI_Datatype both = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed(2, lengths, addresses, MPI_INT, &both);
+  MPI_Type_commit(&both);
+  EXPECT_THAT(MPI_File_write_at(file, 3 * world_rank(), MPI_BOTTOM, 1, both, MPI_STATUS_IGNORE), Succeeds());
+  near = far[0] = far[1] = 0;
+  EXPECT_THAT(MPI_File_read_at(file, 3 * world_rank(), MPI_BOTTOM, 1, both, MPI_STATUS_IGNORE), Succeeds());
+  EXPECT_EQ(near, 42);
+  EXPECT_EQ(far[0], 43);
+  EXPECT_EQ(far[1], world_rank());
+  MPI_Type_free(&both);
+}
+
 // A representation that inverts all bits.  Counts its calls in `extra`.
 int invert(void* user, MPI_Datatype type, int count, void* file, MPI_Offset position, void* extra, bool is_write) {
   ++*static_cast<int*>(extra);
@@ -322,6 +343,59 @@ TEST(LargeCountTest, FunctionsAreOursToo) {
   MPI_Count extent = 0;
   EXPECT_THAT(MPI_File_get_type_extent_c(file, MPI_DOUBLE, &extent), Succeeds());
   EXPECT_EQ(extent, 8);
+}
+
+TEST(LargeCountTest, TypesMadeWithLargeCountsAreViewsAndMemory) {
+  OpenedFile file(test_name());
+  const MPI_Count lengths[2] = {1, 1};
+  const MPI_Count places[2] = {0, MPI_Count{1} << 33};
+  MPI_Datatype apart = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed_c(2, lengths, places, MPI_INT, &apart);
+  MPI_Type_commit(&apart);
+  MPI_Datatype gaps = MPI_DATATYPE_NULL;
+  MPI_Type_vector_c(2, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  ASSERT_THAT(MPI_File_set_view(file, 4 * world_rank(), MPI_INT, apart, "native", MPI_INFO_NULL), Succeeds());
+  const int values[3] = {world_rank(), -1, world_rank() + 10};
+  EXPECT_THAT(MPI_File_write_all(file, values, 1, gaps, MPI_STATUS_IGNORE), Succeeds());
+  int read[3] = {-2, -2, -2};
+  EXPECT_THAT(MPI_File_read_at_all(file, 0, read, 1, gaps, MPI_STATUS_IGNORE), Succeeds());
+  EXPECT_EQ(read[0], world_rank());
+  EXPECT_EQ(read[1], -2);
+  EXPECT_EQ(read[2], world_rank() + 10);
+  MPI_Offset size = 0;
+  EXPECT_THAT(MPI_File_get_size(file, &size), Succeeds());
+  EXPECT_EQ(size, (MPI_Offset{1} << 33) + 4 * world_size());
+  MPI_Type_free(&apart);
+  MPI_Type_free(&gaps);
+}
+
+int invert_many_to_file(void* user, MPI_Datatype type, MPI_Count count, void* file, MPI_Offset position, void* extra) {
+  return invert(user, type, static_cast<int>(count), file, position, extra, true);
+}
+int invert_many_from_file(void* user, MPI_Datatype type, MPI_Count count, void* file, MPI_Offset position,
+                          void* extra) {
+  return invert(user, type, static_cast<int>(count), file, position, extra, false);
+}
+
+TEST(LargeCountTest, RepresentationsAreUsed) {
+  static int calls = 0;
+  ASSERT_THAT(MPI_Register_datarep_c("inverted_many", invert_many_from_file, invert_many_to_file, same_extent, &calls),
+              Succeeds());
+  EXPECT_THAT(
+      MPI_Register_datarep_c("inverted_many", MPI_CONVERSION_FN_NULL_C, MPI_CONVERSION_FN_NULL_C, same_extent, &calls),
+      FailsWith(MPI_ERR_DUP_DATAREP));
+  OpenedFile file(test_name());
+  ASSERT_THAT(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "inverted_many", MPI_INFO_NULL), Succeeds());
+  const int value = 1000 + world_rank();
+  ASSERT_THAT(MPI_File_write_at(file, world_rank(), &value, 1, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
+  int read = 0;
+  ASSERT_THAT(MPI_File_read_at(file, world_rank(), &read, 1, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
+  EXPECT_EQ(read, value);
+  EXPECT_EQ(calls, 2);
+  ASSERT_THAT(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), Succeeds());
+  ASSERT_THAT(MPI_File_read_at(file, world_rank(), &read, 1, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
+  EXPECT_EQ(read, ~value);
 }
 #endif
 

@@ -41,7 +41,7 @@ Outcome File::set_view(const ViewArguments& given, MPI_Info info) {
   std::shared_ptr<const FileView> fresh;
   Outcome mine = split_ ? fail(MPI_ERR_IO, kCall, " ", path_, ": ", split_->access.call, " has not been ended")
                         : resolve_displacement(arguments);
-  if (mine.is_ok()) mine = describe_view(arguments, description);
+  if (mine.is_ok()) mine = named(kCall, path_, describe_view(arguments, description));
   if (mine.is_ok() && !is_as_viewed_) mine = bind_view(*data_, meeting_->size(), arguments, description, fresh);
   std::vector<Term> terms{{"data representation", arguments.representation}};
   if (mine.is_ok()) terms.push_back({"bytes of the etype", concat(description.etype_bytes)});

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include <weir/log/log.h>
@@ -14,9 +15,15 @@ namespace weir::mpiio::internal {
 
 namespace {
 
+// One of both.
+struct Function {
+  MPI_File_errhandler_function* c = nullptr;
+  FortranFileHandler* fortran = nullptr;
+};
+
 struct Known {
   std::mutex mutex;
-  std::map<MPI_Errhandler, MPI_File_errhandler_function*> functions;
+  std::map<MPI_Errhandler, Function> functions;
   std::set<MPI_Errhandler> kept;
 };
 
@@ -25,10 +32,11 @@ Known& known() {
   return *all;
 }
 
-MPI_File_errhandler_function* function_of(MPI_Errhandler handler) {
+std::optional<Function> function_of(MPI_Errhandler handler) {
   const std::lock_guard lock(known().mutex);
   const auto found = known().functions.find(handler);
-  return found == known().functions.end() ? nullptr : found->second;
+  if (found == known().functions.end()) return std::nullopt;
+  return found->second;
 }
 
 bool is_fatal(MPI_Errhandler handler) {
@@ -45,20 +53,16 @@ bool is_fatal(MPI_Errhandler handler) {
   std::abort();
 }
 
-// A handler that was made without our knowledge, by Fortran or before we were loaded: MPI can call it for MPI_FILE_NULL.
-void call_unknown(MPI_Errhandler handler, int code) {
-  const MPI_Errhandler own = default_handler();
-  const bool is_called = WEIR_REAL(MPI_File_set_errhandler)(MPI_FILE_NULL, handler) == MPI_SUCCESS &&
-                         WEIR_REAL(MPI_File_call_errhandler)(MPI_FILE_NULL, code) == MPI_SUCCESS;
-  WEIR_REAL(MPI_File_set_errhandler)(MPI_FILE_NULL, own);
-  if (!is_called) WEIR_LOG_WARN("the error handler of a file cannot be called, since it was not made in C: {}", code);
-}
-
 }  // namespace
 
 void remember_handler(MPI_Errhandler handler, MPI_File_errhandler_function* function) {
   const std::lock_guard lock(known().mutex);
-  known().functions[handler] = function;
+  known().functions[handler] = {.c = function};
+}
+
+void remember_fortran_handler(MPI_Errhandler handler, FortranFileHandler* function) {
+  const std::lock_guard lock(known().mutex);
+  known().functions[handler] = {.fortran = function};
 }
 
 void keep_handler(MPI_Errhandler handler) {
@@ -93,11 +97,17 @@ int handle_code(int code, MPI_Errhandler handler, MPI_File file) {
     return code;
   }
   if (is_fatal(handler)) end_program(code);
-  if (MPI_File_errhandler_function* const function = function_of(handler)) {
-    int told = code;
-    function(&file, &told);
+  const std::optional<Function> function = function_of(handler);
+  if (!function) {
+    WEIR_LOG_WARN("the error handler of a file was made before this library was loaded, and cannot be called: {}",
+                  code);
+  } else if (function->fortran != nullptr) {
+    MPI_Fint number = MPI_File_c2f(file);
+    MPI_Fint told = code;
+    function->fortran(&number, &told);
   } else {
-    call_unknown(handler, code);
+    int told = code;
+    function->c(&file, &told);
   }
   return code;
 }

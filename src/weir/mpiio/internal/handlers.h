@@ -6,8 +6,7 @@
 // given.  A handler may be freed while files still use it; MPI keeps it for its own files, we must for ours: MPI_Errhandler_free of a
 // handler that a file of ours has had lets go of the user's copy of the handle and no more.
 //
-// Handlers that Fortran programs make under Open MPI do not pass through MPI_File_create_errhandler; their function cannot be reached, which the
-// log tells when it matters.
+// Fortran's handlers are told the number of the file; so we keep those functions as such.
 
 #include <weir/mpiio/internal/outcome.h>
 
@@ -15,6 +14,9 @@ namespace weir::mpiio::internal {
 
 /// A new handler and what it calls.
 void remember_handler(MPI_Errhandler handler, MPI_File_errhandler_function* function);
+using FortranFileHandler = void(MPI_Fint* file, MPI_Fint* code, ...);
+/// The same of a handler that Fortran made.
+void remember_fortran_handler(MPI_Errhandler handler, FortranFileHandler* function);
 /// A file of ours has it from now on.
 void keep_handler(MPI_Errhandler handler);
 bool is_kept_handler(MPI_Errhandler handler);

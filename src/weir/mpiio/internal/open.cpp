@@ -111,7 +111,7 @@ Outcome File::open_on_first(const Hints& given) {
   constexpr const char* kCall = "MPI_File_open";
   if ((amode_ & MPI_MODE_CREATE) != 0) {
     std::optional<NewFile> plan;
-    WEIR_PASS(plan_new_file(given, *fs_, plan));
+    WEIR_PASS(named(kCall, path_, plan_new_file(given, *fs_, plan)));
     plan->options.exclusive = (amode_ & MPI_MODE_EXCL) != 0;
     auto created = fs_->create(path_, plan->layout, plan->options);
     WEIR_PASS(named(kCall, path_, created.status()));
@@ -174,11 +174,11 @@ Outcome File::get_info(MPI_Info* info) const {
   return hints_.write(info);
 }
 
-// The layout of a file that exists stays; other hints are kept for who asks.
+// The layout of a file that exists stays, and so do hints that are not given anew; others are kept for who asks.
 Outcome File::set_info(MPI_Info info) {
   WEIR_PASS(meet("MPI_File_set_info", {}, Outcome::ok(), Together::kEach));
   const std::lock_guard lock(mutex_);
-  hints_ = Hints::read(info);
+  hints_.merge(Hints::read(info));
   describe_layout(data_->layout(), hints_);
   return Outcome::ok();
 }

@@ -19,6 +19,31 @@ Offset extent_of(MPI_Datatype type) {
   return extent;
 }
 
+// A buffer at MPI_BOTTOM, told from an address of ours: MPICH's MPI_Pack_external takes no null pointer.  Others are as they are.
+class FromAnchor {
+ public:
+  explicit FromAnchor(const Buffer& given) : buffer_(given) {
+    if (given.data != nullptr) return;
+    static std::byte anchor;
+    MPI_Aint address = 0;
+    PMPI_Get_address(&anchor, &address);
+    const MPI_Aint back = -address;
+    if (PMPI_Type_create_hindexed_block(1, 1, &back, given.type, &moved_) != MPI_SUCCESS) return;
+    PMPI_Type_commit(&moved_);
+    buffer_ = {&anchor, given.count, moved_};
+  }
+  FromAnchor(const FromAnchor&) = delete;
+  FromAnchor& operator=(const FromAnchor&) = delete;
+  ~FromAnchor() {
+    if (moved_ != MPI_DATATYPE_NULL) PMPI_Type_free(&moved_);
+  }
+  [[nodiscard]] const Buffer& get() const noexcept { return buffer_; }
+
+ private:
+  Buffer buffer_;
+  MPI_Datatype moved_ = MPI_DATATYPE_NULL;
+};
+
 // The standard's own: big endian, fixed sizes.  The MPI knows how.
 class External final : public Representation {
  public:
@@ -42,7 +67,9 @@ class External final : public Representation {
 
  private:
   template <typename Work>
-  static Outcome each_piece(const Buffer& buffer, Offset item_bytes, std::size_t file_bytes, Work work) {
+  static Outcome each_piece(const Buffer& given, Offset item_bytes, std::size_t file_bytes, Work work) {
+    const FromAnchor from_anchor(given);
+    const Buffer& buffer = from_anchor.get();
     // MPIs are not of one mind about the length of MPI_LONG.
     MPI_Aint packed = 0;
     WEIR_PASS(from_mpi(PMPI_Pack_external_size(kExternal, 1, buffer.type, &packed), "MPI_Pack_external_size"));
@@ -79,8 +106,7 @@ class Registered final : public Representation {
   }
 
  private:
-  Outcome convert(MPI_Datarep_conversion_function* function, const Buffer& buffer, Offset item_bytes,
-                  std::byte* file) const {
+  Outcome convert(const Conversion& function, const Buffer& buffer, Offset item_bytes, std::byte* file) const {
     for (MPI_Count done = 0; done < buffer.count; done += kMostItems) {
       const int items = static_cast<int>(std::min(kMostItems, buffer.count - done));
       const int code = function(buffer.data, buffer.type, items, file + done * item_bytes, done, conversions_.extra);
@@ -157,8 +183,8 @@ Outcome register_representation(const std::string& name, const Conversions& give
   if (given.extent == nullptr)
     return fail(MPI_ERR_ARG, "MPI_Register_datarep ", name, ": there must be an extent function");
   Conversions conversions = given;
-  if (given.read == MPI_CONVERSION_FN_NULL) conversions.read = copy_from_file;
-  if (given.write == MPI_CONVERSION_FN_NULL) conversions.write = copy_to_file;
+  if (!given.read) conversions.read = copy_from_file;
+  if (!given.write) conversions.write = copy_to_file;
   const bool is_native = has_lengths(conversions, LeafSize::kNative);
   if (!is_native && !has_lengths(conversions, LeafSize::kExternal32)) {
     return fail(MPI_ERR_UNSUPPORTED_DATAREP, "MPI_Register_datarep ", name,

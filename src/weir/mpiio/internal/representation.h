@@ -2,6 +2,7 @@
 
 // Data representations: how values look in the file.  `native` and `internal` are the bytes of memory and need no object.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,10 +34,12 @@ class Representation {
 /// Null for native and internal.  \error MPI_ERR_UNSUPPORTED_DATAREP names those there are
 Outcome find_representation(const std::string& name, std::shared_ptr<const Representation>& found);
 
+/// A conversion function whose counts are int, or large: it never gets one that is no int.
+using Conversion = std::function<int(void*, MPI_Datatype, int, void*, MPI_Offset, void*)>;
 /// A user's own functions.  Basic types must be as long in the file as in memory, or as in external32.
 struct Conversions {
-  MPI_Datarep_conversion_function* read = nullptr;  ///< MPI_CONVERSION_FN_NULL: the bytes as they are.
-  MPI_Datarep_conversion_function* write = nullptr;
+  Conversion read;  ///< MPI_CONVERSION_FN_NULL, and so empty: the bytes as they are.
+  Conversion write;
   MPI_Datarep_extent_function* extent = nullptr;
   void* extra = nullptr;
 };

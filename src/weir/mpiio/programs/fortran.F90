@@ -3,9 +3,11 @@
 
 #ifdef WEIR_USE_F08
 #define HANDLE(kind) type(kind)
+#define NUMBER(handle) handle%MPI_VAL
 #define NAME "weir:/fortran_f08"
 #else
 #define HANDLE(kind) integer
+#define NUMBER(handle) handle
 #ifdef WEIR_USE_MPI
 #define NAME "weir:/fortran_mpi"
 #else
@@ -13,7 +15,25 @@
 #endif
 #endif
 
+! An error handler, and what it was told.
+module told
+  implicit none
+  integer :: told_calls = 0, told_file = 0, told_code = 0
+contains
+  subroutine tell(file, code)
+#ifdef WEIR_USE_F08
+    use mpi_f08
+#endif
+    HANDLE(MPI_File) :: file
+    integer :: code
+    told_calls = told_calls + 1
+    told_file = NUMBER(file)
+    told_code = code
+  end subroutine
+end module
+
 program fortran_io
+  use told
 #if defined(WEIR_USE_F08)
   use mpi_f08
 #elif defined(WEIR_USE_MPI)
@@ -31,6 +51,7 @@ program fortran_io
   HANDLE(MPI_File) :: file
   HANDLE(MPI_Datatype) :: filetype
   HANDLE(MPI_Request) :: request
+  HANDLE(MPI_Errhandler) :: handler
   integer, parameter :: n = 10
   integer :: rank, ranks, ierr, i, got, length, code, error_class
   integer :: sent(n), received(n)
@@ -73,6 +94,15 @@ program fortran_io
   disp = 0
   call MPI_File_read_at_all(file, disp, received, n, MPI_INTEGER, status, ierr)
   call check(ierr == MPI_SUCCESS .and. all(received == sent), "read_at_all")
+
+  ! The file's own error handler hears of its errors.
+  call MPI_File_create_errhandler(tell, handler, ierr)
+  call check(ierr == MPI_SUCCESS, "create_errhandler")
+  call MPI_File_set_errhandler(file, handler, ierr)
+  call MPI_Errhandler_free(handler, ierr)
+  disp = -1
+  call MPI_File_read_at(file, disp, received, 1, MPI_INTEGER, status, code)
+  call check(told_calls == 1 .and. told_file == NUMBER(file) .and. told_code == code, "error handler")
   call MPI_File_close(file, ierr)
   call check(ierr == MPI_SUCCESS, "close")
 
