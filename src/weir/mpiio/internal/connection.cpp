@@ -1,9 +1,13 @@
 #include <weir/mpiio/internal/connection.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
+
+#include <weir/mpiio/internal/meeting.h>
 
 namespace weir::mpiio::internal {
 
@@ -33,6 +37,9 @@ Result<client::FileSystem> file_system() {
     client::ConnectOptions options;
     const char* const direct = std::getenv("WEIR_DIRECT");
     options.direct = direct == nullptr || std::string_view(direct) != "off";
+    // A server that is gone is noticed at once.  One that is slow, on a machine that has too much to do, gets half the time that ranks get:
+    // an error would end the program.
+    options.timeout = std::max<std::chrono::milliseconds>(options.timeout, longest_wait() / 2);
     WEIR_TRY(client::FileSystem fresh, client::FileSystem::connect(options));
     connected = new client::FileSystem(std::move(fresh));
   }

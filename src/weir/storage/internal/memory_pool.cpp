@@ -12,8 +12,6 @@
 namespace weir::storage::internal {
 namespace {
 
-/// Large enough to be cheap, small enough for forget() not to wait long.
-constexpr Offset kStepBytes = Offset{2} << 20;
 /// Whoever takes a region is about to fill it: the next one can wait.
 constexpr std::chrono::milliseconds kQuiet{20};
 /// More than so many times what is needed is rather kept for those who need it.
@@ -68,7 +66,9 @@ void Pool::keep_at_most(Offset bytes) {
 
 void Pool::fault_in_soon(int descriptor, Offset from, Offset to) {
   const std::lock_guard lock{mutex_};
-  for (Offset at = from; at < to; at += kStepBytes) jobs_.push_back({descriptor, at, std::min(at + kStepBytes, to)});
+  for (Offset at = from; at < to; at += kFaultStepBytes) {
+    jobs_.push_back({descriptor, at, std::min(at + kFaultStepBytes, to)});
+  }
   work_.notify_all();
 }
 

@@ -200,8 +200,12 @@ Status Region::allocate(Offset from, Offset to) {
 Status Region::populate() {
   madvise(base_, static_cast<std::size_t>(kDataStart + mapped_), MADV_HUGEPAGE);
   WEIR_RETURN_IF_ERROR(allocate(0, mapped_));
-  // Without the advice (kernels before 5.14) pages exist, but are cleared when first touched.
-  if (madvise(data(), static_cast<std::size_t>(mapped_), MADV_POPULATE_WRITE) != 0) return Status::ok();
+  // Nobody else can map anything meanwhile, and this thread is not in a hurry: others may be before it between any two steps.
+  for (Offset at = 0; at < mapped_; at += kFaultStepBytes) {
+    const auto bytes = static_cast<std::size_t>(std::min(kFaultStepBytes, mapped_ - at));
+    // Without the advice (kernels before 5.14) pages exist, but are cleared when first touched.
+    if (madvise(data() + at, bytes, MADV_POPULATE_WRITE) != 0) return Status::ok();
+  }
   for (Offset chunk = 0; chunk * kChunkBytes < mapped_; ++chunk) note_made(control(), chunk);
   return Status::ok();
 }

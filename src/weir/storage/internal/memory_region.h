@@ -69,6 +69,9 @@ class Region {
   std::vector<std::uint64_t> pages_;  // one bit a page of data
 };
 
+/// Of memory that is faulted in at once: large enough to be cheap, small enough for those who wait for whoever does it.
+inline constexpr Offset kFaultStepBytes = Offset{512} << 10;
+
 /// Makes [from, to) of the subfile in this anonymous file exist and hold zeros, where it does not yet.  \threadsafety Safe.
 Status fault_in(int descriptor, Offset from, Offset to);
 
