@@ -207,8 +207,15 @@ TEST(HintsTest, ThatAreWrongAreNamed) {
   EXPECT_THAT(code, FailsWith(MPI_ERR_INFO_VALUE));
   EXPECT_THAT(text_of(code), HasSubstr("weir_layout=stripe(unit=banana)"));
   EXPECT_THAT(text_of(code), HasSubstr("MPI_File_open /HintsTest.ThatAreWrongAreNamed: "));
-  const Info negative{{"striping_unit", "-1"}};
+  const Info negative{{"striping_unit", "-3"}};
   EXPECT_THAT(try_open(test_name(), kCreate, negative.info), FailsWith(MPI_ERR_INFO_VALUE));
+}
+
+TEST(HintsTest, OfOtherFileSystemsMeanTheirDefaults) {
+  const Info lustre{{"striping_factor", "-1"}, {"striping_unit", "0"}};
+  OpenedFile file(test_name(), kCreate, MPI_COMM_WORLD, lustre.info);
+  OpenedFile plain(test_name("2"), kCreate);
+  EXPECT_EQ(hint(file, "weir_layout"), hint(plain, "weir_layout"));
 }
 
 TEST(HintsTest, StayUnlessTheyAreGivenAnew) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kLongestLayout = 2000;  // characters of a layout or pattern that are shown
 constexpr std::size_t kMostGroups = 20;
-constexpr std::size_t kMostFiles = 100;  // in detail
+constexpr std::size_t kMostFiles = 20;  // in detail: some 100 KB each
 
 constexpr char kStyle[] = R"(
 :root { color-scheme: light; }

@@ -21,9 +21,15 @@ std::optional<Offset> parse_number(const std::string& text, int base = 10) {
   return value;
 }
 
+// Of striping; programs that know other file systems say 0 (its default) and -1 (all there is), too.
+std::optional<std::string> striping_hint(const Hints& hints, const std::string& key) {
+  auto text = hints.get(key);
+  return text == "0" || text == "-1" ? std::nullopt : text;
+}
+
 // A positive number; `value` stays as it is if there is no such hint.
-Outcome read_number(const Hints& hints, const std::string& key, Offset& value) {
-  const auto text = hints.get(key);
+Outcome read_striping(const Hints& hints, const std::string& key, Offset& value) {
+  const auto text = striping_hint(hints, key);
   if (!text) return Outcome::ok();
   const auto number = parse_number(*text);
   if (!number || *number <= 0)
@@ -44,7 +50,7 @@ Wish find_wish(const Hints& hints) {
     return {std::move(text), std::move(why)};
   }
   for (const char* const key : {"striping_unit", "striping_factor"}) {
-    if (const auto text = hints.get(key)) return {std::nullopt, concat("hint ", key, "=", *text)};
+    if (const auto text = striping_hint(hints, key)) return {std::nullopt, concat("hint ", key, "=", *text)};
   }
   const char* const text = std::getenv("WEIR_LAYOUT");
   if (text != nullptr && *text != '\0') return {text, concat("WEIR_LAYOUT=", text)};
@@ -94,8 +100,8 @@ Outcome Hints::write(MPI_Info* info) const {
 Outcome plan_new_file(const Hints& hints, const client::FileSystem& fs, std::optional<NewFile>& plan) {
   Offset unit = kDefaultUnit;
   Offset factor = fs.target_count();
-  Outcome outcome = read_number(hints, "striping_unit", unit);
-  if (outcome.is_ok()) outcome = read_number(hints, "striping_factor", factor);
+  Outcome outcome = read_striping(hints, "striping_unit", unit);
+  if (outcome.is_ok()) outcome = read_striping(hints, "striping_factor", factor);
   WEIR_PASS(outcome);
   factor = std::min<Offset>(factor, fs.target_count());
 
