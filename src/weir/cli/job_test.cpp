@@ -244,7 +244,7 @@ TEST_F(JobTest, StagesOutAfterAFailureToo) {
                                     "/file:" + local("copy")});
   EXPECT_EQ(job.wait(), 3);
   EXPECT_EQ(contents(local("copy")), contents(file));
-  EXPECT_THAT(job.err(), HasSubstr("not staged out"));
+  EXPECT_THAT(job.err(), HasSubstr("not staged out: --stage-out /"));
 }
 
 TEST_F(JobTest, AMissingResultIsAnError) {

@@ -45,8 +45,11 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, Console& con
   const bool has_commands = !command->get_subcommands([](const CLI::App*) { return true; }).empty();
   const std::vector<std::string> rest = app.remaining(true);
   // The parser only says that a subcommand is required, also when there is one that it does not know.
-  const std::string what =
-      has_commands && !rest.empty() ? concat("there is no command '", rest.front(), "'") : error.what();
+  const std::string what = rest.empty()   ? error.what()
+                           : has_commands ? concat("there is no command '", rest.front(), "'")
+                           : command->get_name() == "run"
+                               ? concat("'", rest.front(), "' is none of its options; what is to be run comes after --")
+                               : error.what();
   console.err << name << ": " << what << "\nTry '" << name << " --help'.\n";
   return kExitBad;
 }

@@ -82,7 +82,7 @@ std::vector<fs::path> library_folders() {
   const fs::path root = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
   // Where the build puts them, and where they are installed.
   for (const char* folder : {"lib", "src/weir/mpiio", WEIR_LIBDIR, WEIR_LIBDIR "/weir", "lib/weir"}) {
-    folders.push_back(root / folder);
+    if (std::find(folders.begin(), folders.end(), root / folder) == folders.end()) folders.push_back(root / folder);
   }
   return folders;
 }

@@ -163,7 +163,9 @@ Result<int> stage_all_out(const Job& job, const std::string& connection, bool ha
   for (const Stage& stage : job.out) {
     const auto copy = [&]() -> Result<int> {
       Result<int> code = stage_out(connection, stage, console);
-      if (code.is_ok() || !has_failed || code.status().code() != ErrorCode::kNotFound) return code;
+      if (code.is_ok()) return code;
+      code = Status(code.status().code(), concat("--stage-out ", stage.source, ": ", code.status().message()));
+      if (!has_failed || code.status().code() != ErrorCode::kNotFound) return code;
       console.err << "weir run: not staged out: " << code.status().message() << '\n';
       return kExitOk;
     };
