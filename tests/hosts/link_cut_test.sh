@@ -15,7 +15,7 @@ patience_s=60
 
 # shellcheck source=tests/hosts/two_hosts.sh
 . "$(dirname "$0")/two_hosts.sh"
-need ip tc unshare timeout
+need ip tc nsenter unshare mount timeout
 
 folder=$(mktemp -d)
 WEIR_FS=$folder/fs.toml
@@ -29,16 +29,16 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-on_servers() { ip netns exec "$first" "$@"; }
-on_client() { ip netns exec "$second" unshare --ipc --uts timeout "$patience_s" "$@"; }
+on_servers() { "$folder/on_host" "$first" "$@"; }
+on_client() { "$folder/on_host" "$second" unshare --ipc --uts timeout "$patience_s" "$@"; }
 # Bytes that came to the host of the servers, and those that left it.
 received() { on_servers cat /sys/class/net/to-second/statistics/rx_bytes; }
 sent() { on_servers cat /sys/class/net/to-second/statistics/tx_bytes; }
 
 make_slow_hosts() {
   make_hosts &&
-    tc -n "$first" qdisc add dev to-second root tbf rate 200mbit burst 256k latency 50ms &&
-    tc -n "$second" qdisc add dev to-first root tbf rate 200mbit burst 256k latency 50ms &&
+    nsenter --net="/run/netns/$first" tc qdisc add dev to-second root tbf rate 200mbit burst 256k latency 50ms &&
+    nsenter --net="/run/netns/$second" tc qdisc add dev to-first root tbf rate 200mbit burst 256k latency 50ms &&
     wait_for_link && on_client true
 }
 
@@ -61,7 +61,7 @@ cut_while() {
     kill -0 "$command_pid" 2>/dev/null || fail "$2 ended before the link was cut"
     sleep 0.02
   done
-  ip -n "$first" link set to-second down
+  ip_of "$first" link set to-second down
   code=0
   wait "$command_pid" || code=$?
   case $code in
@@ -72,7 +72,7 @@ cut_while() {
   esac
   grep -q "^weir $2: .*$first_address" "$folder/out" || fail "$2 names no server that it lost"
   echo "$2 with the link cut: $(tail -n 1 "$folder/out")"
-  ip -n "$first" link set to-second up
+  ip_of "$first" link set to-second up
   wait_for_link || fail "the link does not come up again"
 }
 

@@ -16,7 +16,7 @@ patience_s=120
 
 # shellcheck source=tests/hosts/two_hosts.sh
 . "$(dirname "$0")/two_hosts.sh"
-need ip timeout
+need ip nsenter unshare mount timeout
 
 folder=$(mktemp -d)
 
@@ -34,8 +34,8 @@ make_srun() {
 #!/bin/sh
 while case \$1 in --*) true ;; *) false ;; esac; do shift; done
 mkfifo "$folder/to0" "$folder/to1"
-SLURM_PROCID=0 SLURMD_NODENAME=$first_address ip netns exec $first "\$@" <"$folder/to0" &
-SLURM_PROCID=1 SLURMD_NODENAME=$second_address ip netns exec $second "\$@" <"$folder/to1" &
+SLURM_PROCID=0 SLURMD_NODENAME=$first_address "$folder/on_host" $first "\$@" <"$folder/to0" &
+SLURM_PROCID=1 SLURMD_NODENAME=$second_address "$folder/on_host" $second "\$@" <"$folder/to1" &
 tee "$folder/to0" "$folder/to1" >/dev/null
 wait
 END
@@ -47,8 +47,8 @@ make_job() {
   cat >"$folder/job" <<END
 #!/bin/sh
 set -eu
-on_a() { echo ip netns exec $first "$writer" "\$1"; }
-on_b() { echo ip netns exec $second "$writer" "\$1"; }
+on_a() { echo "$folder/on_host" $first "$writer" "\$1"; }
+on_b() { echo "$folder/on_host" $second "$writer" "\$1"; }
 crossed() { cat /sys/class/net/to-second/statistics/rx_bytes; }
 crossed >"$folder/crossed.before"
 "\$@" -n 2 \$(on_b weir:/bbaa) : -n 2 \$(on_a weir:/bbaa)
@@ -68,13 +68,13 @@ expect_targets() {
   echo "/$1 on targets $2: ok"
 }
 
-{ make_hosts && wait_for_link; } >"$folder/out" 2>&1 || skip "namespaces cannot be made: $(tail -n 1 "$folder/out")"
+{ make_hosts && wait_for_link && "$folder/on_host" "$first" true; } >"$folder/out" 2>&1 || skip "namespaces cannot be made: $(tail -n 1 "$folder/out")"
 make_srun
 make_job
 mkdir "$folder/traces"
 PATH=$folder/bin:$PATH WEIR_JOB_DIR=$folder/jobs SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2 \
   WEIR_TRACE=$folder/traces WEIR_LOG=info ASAN_OPTIONS=detect_leaks=0 \
-  timeout "$patience_s" ip netns exec "$first" "$weir" run --mpi none --capacity 64M -- "$folder/job" "$@" \
+  timeout "$patience_s" "$folder/on_host" "$first" "$weir" run --mpi none --capacity 64M -- "$folder/job" "$@" \
   >"$folder/out" 2>&1 || fail "the job ended with code $?"
 
 expect_targets bbaa "1 1 0 0"

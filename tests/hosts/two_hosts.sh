@@ -1,5 +1,5 @@
 # Two hosts, emulated: network namespaces joined by a pair of virtual interfaces.  To be read by scripts of tests, which have set `first` and
-# `second`, the names of the hosts; their interfaces are named to-second and to-first.
+# `second`, the names of the hosts; their interfaces are named to-second and to-first.  $folder/on_host HOST COMMAND... runs a command on one of them.
 #
 # shellcheck shell=sh disable=SC2154  # the folder and the names of hosts are of the scripts that read this file
 
@@ -51,8 +51,20 @@ wait_for_link() {
   done
 }
 
+# As `ip netns exec`, but also in a chroot, whose root folder is no mount point.  /sys is refused if it is that of the host already.
+make_on_host() {
+  cat >"$folder/on_host" <<'END'
+#!/bin/sh
+host=$1
+shift
+exec nsenter --net="/run/netns/$host" unshare --mount --propagation unchanged \
+  sh -c 'mount --make-private /sys && mount -t sysfs sysfs /sys 2>/dev/null; exec "$@"' sh "$@"
+END
+  chmod +x "$folder/on_host"
+}
+
 make_hosts() {
-  ip netns add "$first" && ip netns add "$second" &&
+  make_on_host && ip netns add "$first" && ip netns add "$second" &&
     ip link add to-second netns "$first" type veth peer name to-first netns "$second" &&
     ip_of "$first" address add "$first_address/24" dev to-second &&
     ip_of "$second" address add "$second_address/24" dev to-first &&
