@@ -379,10 +379,27 @@ TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
   for (Offset at = 5 * kMiB; at < 40 * kMiB; at += kMiB) ASSERT_THAT(large.write(at, bytes_of(kMiB, 2)), IsOk());
   EXPECT_GT(large.info().stored_bytes, 41 * kMiB);
   EXPECT_LT(large.info().stored_bytes, 56 * kMiB);
-  ASSERT_THAT(large.truncate(40 * kMiB, 0), IsOk());
-  EXPECT_EQ(large.info().stored_bytes, 40 * kMiB + kControlRoom);
+  ASSERT_THAT(large.truncate(39 * kMiB, 0), IsOk());
+  EXPECT_EQ(large.info().stored_bytes, 39 * kMiB + kControlRoom);
   source.pool.wait_until_idle();
   EXPECT_THAT(large.info().stored_bytes, IsRoomOf((*large.shared_region(0))->descriptor()));
+}
+
+TEST(MemoryPoolTest, SubfilesThatAreNotCutKeepTheRoomAhead) {
+  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 1, .region_bytes = kMiB}}};
+  source.pool.start();
+  source.pool.keep_at_most(64 * kMiB);
+  source.pool.wait_until_idle();
+  MemorySubfile subfile{source};
+  ASSERT_THAT(subfile.write(0, bytes_of(5 * kMiB, 2)), IsOk());
+  const Offset stored = subfile.info().stored_bytes;
+  ASSERT_EQ(stored, 8 * kMiB + kControlRoom);
+  ASSERT_THAT(subfile.truncate(5 * kMiB, 5 * kMiB), IsOk());
+  EXPECT_EQ(subfile.info().stored_bytes, stored);
+  ASSERT_THAT(subfile.truncate(6 * kMiB, 6 * kMiB), IsOk());
+  EXPECT_EQ(subfile.info().stored_bytes, stored);
+  ASSERT_THAT(subfile.truncate(kMiB, kMiB), IsOk());
+  EXPECT_EQ(subfile.info().stored_bytes, kMiB + kControlRoom);
 }
 
 TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {

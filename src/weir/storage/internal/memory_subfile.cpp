@@ -233,9 +233,11 @@ void MemorySubfile::take_ahead(Offset from, Offset to) {
 }
 
 Status MemorySubfile::truncate(Offset length, Offset file_end) {
-  WEIR_RETURN_IF_ERROR(cut_near(length));
-  cut_far(length);
-  source_->note_room();
+  if (length < info().length) {  // or else zeros follow already, in memory that may have been made ready
+    WEIR_RETURN_IF_ERROR(cut_near(length));
+    cut_far(length);
+    source_->note_room();
+  }
   length_ = length;
   file_end_ = file_end;
   if (!region_) return Status::ok();
