@@ -130,15 +130,17 @@ void IoService::drop(net::PeerId peer) {
 }
 
 Status IoService::sync_all() {
-  // Also what nobody waits for any more: it must not come to the event loop when that is gone.
-  wait_at_store([] { return true; });
-  Status first;
-  for (const SubfileId id : dirty_) {
-    const Status status = wait_at_store([this, id] { return store_.sync(id); });
-    if (status.is_ok()) continue;
-    WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
-    if (first.is_ok()) first = status;
-  }
+  // In one go, and after what nobody waits for any more: that must not come to the event loop when it is gone.
+  const Status first = wait_at_store([this] {
+    Status worst;
+    for (const SubfileId id : dirty_) {
+      const Status status = store_.sync(id);
+      if (status.is_ok()) continue;
+      WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
+      if (worst.is_ok()) worst = status;
+    }
+    return worst;
+  });
   dirty_.clear();
   return first;
 }
