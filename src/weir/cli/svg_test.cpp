@@ -126,7 +126,7 @@ TEST(SvgTest, IntersectionConnectsPieces) {
 
 TEST(SvgTest, TooManyPiecesAreNotDrawn) {
   const auto outcome =
-      testing::layout({"intersect", "stripe(unit=1, over=2)", "stripe(unit=1000, over=1)", "--svg", "-"});
+      testing::layout({"intersect", "stripe(unit=1, over=2)", "stripe(unit=1000, over=3)", "--svg", "-"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--from and --to"));
 }

@@ -78,6 +78,7 @@ Offset Element::period() const noexcept { return trees_->period; }
 Offset Element::size() const noexcept { return trees_->size; }
 const FallsSet& Element::falls() const noexcept { return trees_->falls; }
 bool Element::is_monotone() const noexcept { return trees_->monotone; }
+bool Element::is_endless() const noexcept { return trees_->endless; }
 
 Offset Element::limit() const noexcept { return count_below(kMaxBytes); }
 

@@ -43,6 +43,8 @@ class Element {
 
   /// True if element order is file order.
   [[nodiscard]] bool is_monotone() const noexcept;
+  /// True if it holds all bytes from disp() on, in order: it then repeats after any number of bytes, whatever its period.
+  [[nodiscard]] bool is_endless() const noexcept;
 
   /// The element offset of file byte x; nothing if x is not on the element.  No allocation.
   [[nodiscard]] std::optional<Offset> map(Offset x) const noexcept;

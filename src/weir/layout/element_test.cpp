@@ -96,6 +96,7 @@ void expect_agrees(const Element& element, const Pattern& pattern, Random& rando
   ASSERT_EQ(element.period(), pattern.period);
   ASSERT_EQ(element.disp(), pattern.disp);
   ASSERT_EQ(element.is_monotone(), brute.is_monotone());
+  ASSERT_EQ(element.is_endless(), brute.is_monotone() && element.size() == element.period());
   Offset below = 0;
   for (Offset x = 0; x < x_end; ++x) {
     ASSERT_EQ(element.map(x), brute.map(x)) << "x = " << x;

@@ -117,19 +117,31 @@ std::vector<internal::Chain> chains(const Mapping& mapping, Offset Run::*start, 
   return out;
 }
 
-}  // namespace
-
-Result<Mapping> intersect(const Element& a, const Element& b, const Budget& limits) {
-  const Budget budget = resolve(limits, nodes_of(a) + nodes_of(b));
-  const Offset disp = std::max(a.disp(), b.disp());
-  const Offset a_turns = b.period() / std::gcd(a.period(), b.period());  // periods of a in one common period
+// After which both repeat.  An element without gaps repeats after any number of bytes: a file of one subfile fits all views, however it is written.
+Result<Offset> common_period(const Element& a, const Element& b) {
+  if (a.is_endless() && b.is_endless()) return std::max(a.period(), b.period());
+  if (a.is_endless()) return b.period();
+  if (b.is_endless()) return a.period();
+  const Offset a_turns = b.period() / std::gcd(a.period(), b.period());
   Offset period;
   if (__builtin_mul_overflow(a.period(), a_turns, &period) || period > kMaxBytes) {
     return too_complex(concat("intersect: the common period of ", a.period(), " and ", b.period(),
                               " bytes exceeds 2^62: ask for a smaller range"));
   }
+  return period;
+}
+
+}  // namespace
+
+Result<Mapping> intersect(const Element& a, const Element& b, const Budget& limits) {
+  const Budget budget = resolve(limits, nodes_of(a) + nodes_of(b));
+  const Offset disp = std::max(a.disp(), b.disp());
+  WEIR_TRY(const Offset period, common_period(a, b));
+  const auto advance = [period](const Element& element) {
+    return element.is_endless() ? period : element.size() * (period / element.period());
+  };
   MappingBuilder builder{budget};
-  builder.set_period(disp, period, a.size() * a_turns, b.size() * (period / b.period()));
+  builder.set_period(disp, period, advance(a), advance(b));
   const Window window{.file = {disp, disp + std::min(period, kMaxBytes - disp)}, .a = {}, .b = {}};
   WEIR_RETURN_IF_ERROR(meet_all(a, b, window, budget, builder));
   return std::move(builder).take();

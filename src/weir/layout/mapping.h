@@ -86,7 +86,7 @@ class Mapping {
   Offset b_period_ = 0;
 };
 
-/// The mapping over one common period (the least common multiple of both), from the larger displacement on.
+/// The mapping over one common period, from the larger displacement on: the least common multiple of both, or that of the one if the other has no gaps.
 /// Cost depends on the number of FALLS nodes and on how the strides fit, not on bytes or segments.
 /// \error kTooComplex if the budget does not suffice or the common period exceeds 2^62: use a window or a PieceCursor.
 Result<Mapping> intersect(const Element& a, const Element& b, const Budget& budget = {});

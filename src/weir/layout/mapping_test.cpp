@@ -6,6 +6,7 @@
 
 #include <weir/base/testing.h>
 #include <weir/layout/internal/generate.h>
+#include <weir/layout/language.h>
 
 namespace weir::layout {
 namespace {
@@ -84,12 +85,24 @@ void expect_well_formed(const Mapping& mapping) {
   ASSERT_LE(mapping.node_count(), nodes);
 }
 
+bool is_endless(const Element& element) {
+  return element.size() == element.period() && element.is_contiguous(0, element.size());
+}
+
+// Elements without gaps repeat after any number of bytes.
+Offset period_of(const Side& a, const Side& b) {
+  if (is_endless(a.element) && is_endless(b.element)) return std::max(a.pattern.period, b.pattern.period);
+  if (is_endless(a.element)) return b.pattern.period;
+  if (is_endless(b.element)) return a.pattern.period;
+  return std::lcm(a.pattern.period, b.pattern.period);
+}
+
 void expect_periodic_mapping(const Side& a, const Side& b) {
   SCOPED_TRACE(oracle::describe(a.pattern) + " and " + oracle::describe(b.pattern));
   const auto mapping = intersect(a.element, b.element);
   ASSERT_THAT(mapping, IsOk());
   const Offset disp = std::max(a.pattern.disp, b.pattern.disp);
-  const Offset period = std::lcm(a.pattern.period, b.pattern.period);
+  const Offset period = period_of(a, b);
   const BruteElement brute_a = BruteElement::reaching(a.pattern, disp + 3 * period);
   const BruteElement brute_b = BruteElement::reaching(b.pattern, disp + 3 * period);
   const auto expected = oracle::common_bytes(brute_a, brute_b, {.file = {disp, disp + period}, .a = {}, .b = {}});
@@ -105,8 +118,11 @@ void expect_periodic_mapping(const Side& a, const Side& b) {
   ASSERT_TRUE(mapping->is_periodic());
   ASSERT_EQ(mapping->disp(), disp);
   ASSERT_EQ(mapping->period(), period);
-  ASSERT_EQ(mapping->a_period(), period / a.pattern.period * a.element.size());
-  ASSERT_EQ(mapping->b_period(), period / b.pattern.period * b.element.size());
+  const auto advance = [period](const Side& side) {
+    return is_endless(side.element) ? period : period / side.pattern.period * side.element.size();
+  };
+  ASSERT_EQ(mapping->a_period(), advance(a));
+  ASSERT_EQ(mapping->b_period(), advance(b));
   for (Offset k = 1; k <= 2; ++k) {
     std::vector<Common> moved = listed;
     for (Common& byte : moved) {
@@ -134,6 +150,35 @@ TEST(IntersectTest, ListsTheCommonBytesOfArrayPartitions) {
     const Side b = make_array_side(random, false);
     expect_periodic_mapping(a, b);
   });
+}
+
+TEST(IntersectTest, ListsTheCommonBytesWithAnElementWithoutGaps) {
+  oracle::for_cases(1500, [](Random& random) {
+    const auto whole =
+        Partition::create(Stripe{.unit = random.between(1, 40), .over = 1}, {.disp = random.between(0, 40)});
+    ASSERT_THAT(whole, IsOk());
+    const Side b{oracle::pattern_of(*whole->element(0)), *whole->element(0)};
+    const Side a = random.chance(50) ? make_side(random) : make_array_side(random, false);
+    expect_periodic_mapping(a, b);
+    expect_periodic_mapping(b, a);
+    expect_periodic_mapping(b, b);
+  });
+}
+
+// An array of 10^9 floats, whose rows fit no stripe, in a file of one subfile.
+TEST(IntersectTest, WithAnElementWithoutGapsIsAsSimpleAsTheOther) {
+  const auto whole = Partition::create(Stripe{.unit = 65536, .over = 1});
+  const auto blocks = parse("hpf(shape=[1000,1000,1000], elem=4, dist=(BLOCK,BLOCK,BLOCK), grid=[2,3,4])");
+  ASSERT_THAT(whole, IsOk());
+  ASSERT_THAT(blocks, IsOk());
+  for (Offset i = 0; i < blocks->element_count(); ++i) {
+    const Element block = *blocks->element(i);
+    const auto mapping = intersect(block, *whole->element(0));
+    ASSERT_THAT(mapping, IsOk());
+    EXPECT_EQ(mapping->bytes(), block.size());
+    EXPECT_EQ(mapping->runs().size(), 1u);
+    EXPECT_EQ(mapping->period(), block.period());
+  }
 }
 
 TEST(IntersectTest, OfMonotoneElementsIsAscending) {
@@ -186,15 +231,16 @@ TEST(IntersectTest, OfAllElementsOfAPartitionWithAViewIsTheView) {
                                           {.disp = random.between(0, 10), .period = period});
     ASSERT_THAT(layout, IsOk());
     SCOPED_TRACE(oracle::describe(view.pattern));
+    // Subfiles that are empty or the whole file have periods of their own: counted over the common one of all.
+    const Offset common = std::lcm(view.pattern.period, period);
     Offset bytes = 0;
     for (Offset i = 0; i < layout->element_count(); ++i) {
       const auto subfile = layout->element(i);
       ASSERT_THAT(subfile, IsOk());
       const auto mapping = intersect(view.element, *subfile);
       ASSERT_THAT(mapping, IsOk());
-      bytes += mapping->bytes();
+      bytes += mapping->bytes() * (common / mapping->period());
     }
-    const Offset common = std::lcm(view.pattern.period, period);
     ASSERT_EQ(bytes, common / view.pattern.period * view.element.size());
   });
 }

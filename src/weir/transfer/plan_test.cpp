@@ -1,6 +1,7 @@
 #include <weir/transfer/plan.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -160,7 +161,7 @@ std::vector<Move> moves_of(const std::vector<Common>& bytes) {
 
 // Periodic mapping of a to b.  Keys up to what the tables of both know.
 Case make_copy(const Pattern& a, const Pattern& b, const Mapping& mapping, Offset periods) {
-  const Offset end = mapping.disp() + periods * mapping.period();
+  const Offset end = mapping.disp() + periods * std::lcm(a.period, b.period);  // whole periods of both
   const BruteElement brute_a = BruteElement::reaching(a, end);
   const BruteElement brute_b = BruteElement::reaching(b, end);
   auto plan = Plan::copy(mapping);

@@ -208,7 +208,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
   start->add_option("--servers", options->daemons.servers, "How many")->capture_default_str();
   start->add_option("--store", options->daemons.store, "Where bytes go: memory, or disk:DIR")->capture_default_str();
   add_size(*start, "--capacity", options->capacity,
-           "Most bytes of each memory store [its share of half of the memory]");
+           "Most bytes of each memory store; 0: its share of half of the memory [0]");
   add_size(*start, "--ahead", options->daemons.ahead_bytes, kAheadHelp);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");

@@ -294,7 +294,7 @@ void declare(CLI::App& command, RunOptions& options) {
   command.add_option("--store", options.store, "Where bytes go: memory, or disk:DIR, which stays")
       ->capture_default_str();
   add_size(command, "--capacity", options.capacity,
-           "Most bytes of each memory store [its share of half of the memory]");
+           "Most bytes of each memory store; 0: its share of half of the memory [0]");
   add_size(command, "--ahead", options.ahead, kAheadHelp);
   command.add_option("--layout", options.layout, "How new files are stored; view: as the program's views are")
       ->type_name("LAYOUT");

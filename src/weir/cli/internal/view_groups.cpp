@@ -56,9 +56,7 @@ std::string describe_places(const std::vector<int>& ranks, const std::vector<Off
 
 }  // namespace
 
-bool is_whole(const layout::Element& element) {
-  return element.size() == element.period() && element.is_contiguous(0, element.size()) && element.disp() == 0;
-}
+bool is_whole(const layout::Element& element) { return element.is_endless() && element.disp() == 0; }
 
 std::vector<ViewGroup> group_views(const std::vector<RankView>& views) {
   struct Open {

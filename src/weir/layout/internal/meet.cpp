@@ -227,6 +227,13 @@ Shape shape_at(std::shared_ptr<const Tree> tree, Offset x, Offset y, Offset coun
   return {std::move(tree), root};
 }
 
+// Bytes [x, x + length) of the file, as bytes from y on.
+Shape segment_at(Offset x, Offset y, Offset length) {
+  Node leaf;
+  leaf.length = leaf.bytes = leaf.reach = length;
+  return shape_at(std::make_shared<const Tree>(Tree{{leaf}, 1}), x, y, 1, 0, 0);
+}
+
 }  // namespace
 
 Shape make_shape(std::shared_ptr<const Tree> tree) { return shape_at(std::move(tree), 0, 0, 1, 0, 0); }
@@ -235,12 +242,19 @@ Result<std::vector<Shape>> shapes_of(const Trees& trees, Range range) {
   std::vector<Shape> shapes;
   const Offset size = trees.size;
   if (size == 0) return shapes;
+  range.from = std::max<Offset>(range.from, 0);
+  if (trees.endless) {
+    range.to = std::min(range.to, kMaxBytes - trees.disp);
+    if (range.from < range.to) {
+      shapes.push_back(segment_at(trees.disp + range.from, range.from, range.to - range.from));
+    }
+    return shapes;
+  }
   const Offset first_byte = trees.spatial->nodes[0].x;
   if (trees.disp + first_byte >= kMaxBytes) return shapes;
   const Offset periods = (kMaxBytes - trees.disp - first_byte - 1) / trees.period + 1;
   Offset limit;
   if (__builtin_mul_overflow(periods, size, &limit)) limit = std::numeric_limits<Offset>::max();
-  range.from = std::max<Offset>(range.from, 0);
   range.to = std::min(range.to, limit);
   if (range.from >= range.to) return shapes;
 

@@ -32,7 +32,8 @@ struct Shape {
 /// One copy, at offset 0.
 Shape make_shape(std::shared_ptr<const Tree> tree);
 
-/// The shapes that make up element bytes [range.from, range.to): one, or up to three where the range cuts periods.
+/// The shapes that make up element bytes [range.from, range.to): one, or up to three where the range cuts periods.  An element without gaps is one
+/// segment, whatever its period.
 /// \error kTooComplex as make_spatial()
 Result<std::vector<Shape>> shapes_of(const Trees& trees, Range range);
 
