@@ -407,6 +407,9 @@ TEST(ErrorTest, WrongArgumentsHaveTheClassOfTheStandard) {
   EXPECT_THAT(MPI_File_write_all_end(file, values, MPI_STATUS_IGNORE), FailsWith(MPI_ERR_IO));
   ASSERT_THAT(MPI_File_write_all_begin(file, values, 1, MPI_INT), Succeeds());
   EXPECT_THAT(MPI_File_write_all_begin(file, values, 1, MPI_INT), FailsWith(MPI_ERR_IO));
+  EXPECT_THAT(MPI_File_sync(file), FailsWith(MPI_ERR_IO));
+  EXPECT_THAT(MPI_File_set_size(file, 100), FailsWith(MPI_ERR_IO));
+  EXPECT_THAT(MPI_File_preallocate(file, 100), FailsWith(MPI_ERR_IO));
   EXPECT_THAT(MPI_File_read_all_end(file, values, MPI_STATUS_IGNORE), FailsWith(MPI_ERR_IO));
   EXPECT_THAT(MPI_File_write_all_end(file, values + 1, MPI_STATUS_IGNORE), FailsWith(MPI_ERR_BUFFER));
   EXPECT_THAT(MPI_File_write_all_end(file, values, MPI_STATUS_IGNORE), Succeeds());

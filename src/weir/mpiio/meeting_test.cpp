@@ -1,5 +1,9 @@
 // Ranks that do not make the same collective calls: an error names them, at once where it can, otherwise within the time limit.
 
+#include <chrono>
+#include <thread>
+
+#include <weir/base/internal/thread_time.h>
 #include <weir/base/text.h>
 #include <weir/mpiio/internal/testing.h>
 
@@ -25,6 +29,17 @@ TEST(MeetingTest, DifferentCollectiveCallsAreNamed) {
   EXPECT_THAT(code, FailsWith(MPI_ERR_NOT_SAME));
   EXPECT_THAT(text_of(code), HasSubstr("rank 0: MPI_File_write_all (call "));
   EXPECT_THAT(text_of(code), HasSubstr("MPI_File_read_at_all"));
+}
+
+// Those who come first wait for long where there are more ranks than processors, and whoever they wait for needs one of these.
+TEST(MeetingTest, WaitingLeavesTheProcessorToOthers) {
+  if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
+  constexpr std::chrono::milliseconds kWait{600};
+  OpenedFile file(test_name());
+  if (world_rank() == 0) std::this_thread::sleep_for(kWait);
+  const auto before = weir::internal::thread_time();
+  EXPECT_THAT(MPI_File_sync(file), Succeeds());
+  EXPECT_LT(weir::internal::thread_time() - before, kWait / 2);
 }
 
 // ---------------------------------------------------------------- calls that do not block

@@ -2,9 +2,9 @@
 // As long as there are none, MPI's own functions do it all.
 
 #include <algorithm>
-#include <thread>
 #include <vector>
 
+#include <weir/base/backoff.h>
 #include <weir/mpiio/internal/entry.h>
 #include <weir/mpiio/internal/errors.h>
 #include <weir/mpiio/internal/requests.h>
@@ -54,12 +54,11 @@ class Watch {
 // Repeats a test until it says that it is done, or fails.
 template <typename Test>
 int poll(Test test) {
-  for (;;) {
+  for (weir::Backoff backoff(weir::Backoff::kBytes);; backoff.pause()) {
     progress_requests();
     bool is_done = false;
     const int code = test(is_done);
     if (is_done || code != MPI_SUCCESS) return code;
-    std::this_thread::yield();
   }
 }
 

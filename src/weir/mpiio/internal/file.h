@@ -96,6 +96,7 @@ class File : public std::enable_shared_from_this<File> {
   Outcome change_size(const char* call, Offset size, Status (client::File::*change)(Offset) const);
   Outcome check(const Access& access, const Buffer& buffer, const FileView& view, Offset& bytes) const;
   Outcome check_not_sequential(const char* call) const;
+  Outcome check_nothing_begun(const char* call, int error_class) const;
   Outcome prepare(const Access& access, const Buffer& buffer, std::unique_ptr<Transfer>& transfer);
   Outcome meet_for(const Access& access, const Outcome& mine, const Transfer* transfer, bool& is_alone);
   [[nodiscard]] bool may_go_together(const Access& access, const Transfer& transfer) const;

@@ -39,8 +39,8 @@ Outcome File::set_view(const ViewArguments& given, MPI_Info info) {
   ViewArguments arguments = given;
   ViewDescription description;
   std::shared_ptr<const FileView> fresh;
-  Outcome mine = split_ ? fail(MPI_ERR_IO, kCall, " ", path_, ": ", split_->access.call, " has not been ended")
-                        : resolve_displacement(arguments);
+  Outcome mine = check_nothing_begun(kCall, MPI_ERR_IO);
+  if (mine.is_ok()) mine = resolve_displacement(arguments);
   if (mine.is_ok()) mine = named(kCall, path_, describe_view(arguments, description));
   if (mine.is_ok() && !is_as_viewed_) mine = bind_view(*data_, meeting_->size(), arguments, description, fresh);
   std::vector<Term> terms{{"data representation", arguments.representation}};

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
-#include <thread>
 
 #include <weir/base/ranks.h>
 #include <weir/mpiio/internal/real.h>
@@ -19,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kNoticeTag = 1;
 constexpr std::size_t kMaxShown = 160;  // characters of an argument in a message
 constexpr std::chrono::milliseconds kQuiet{500};
+constexpr int kLooksAtOthers = 64;  // at the request for each at what others tell
 
 // FNV-1a; a clash would let a mistake pass that nobody makes on purpose.
 std::uint64_t hash(std::uint64_t state, std::string_view text) {
@@ -143,7 +143,8 @@ Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_v
 Meeting::~Meeting() {
   if (comm_ == MPI_COMM_NULL || !is_mpi_running()) return;
   const std::lock_guard lock(mutex_);
-  for (look_after_pending(); !pending_.empty(); look_after_pending()) std::this_thread::yield();
+  Backoff backoff;
+  for (look_after_pending(); !pending_.empty(); look_after_pending()) backoff.pause();
   listen();
   if (!broken_) PMPI_Comm_free(&comm_);
   for (auto& notice : notices_) {
@@ -153,17 +154,16 @@ Meeting::~Meeting() {
   }
 }
 
-Status Meeting::await(const std::string& call, int code, MPI_Request& request) {
+Status Meeting::await(const std::string& call, int code, MPI_Request& request, Backoff backoff) {
   if (code != MPI_SUCCESS) return {ErrorCode::kIoError, from_mpi(code, call).message()};
   Waiting waiting{Clock::now()};
-  for (int looks = 0;; ++looks) {
+  for (int looks = 1;; ++looks) {
     int is_done = 0;
     const int result = WEIR_REAL(MPI_Test)(&request, &is_done, MPI_STATUS_IGNORE);
     if (result != MPI_SUCCESS) return {ErrorCode::kIoError, from_mpi(result, call).message()};
     if (is_done != 0) return Status::ok();
-    if (looks < 16) continue;  // then give the processor away: it may be what the others wait for
-    std::this_thread::yield();
-    if (looks % 64 != 0) continue;
+    backoff.pause();
+    if (looks % kLooksAtOthers != 0) continue;
     const std::lock_guard lock(mutex_);
     look_after_pending();
     if (broken_) return {ErrorCode::kIoError, concat(call, ": an earlier call failed for good: ", broken_->message())};
@@ -429,7 +429,7 @@ Status Meeting::exchange(const std::string& call, const Parcels& out, const Parc
   const Status status = await(call,
                               PMPI_Ialltoallv(from.data, from.counts.data(), from.starts.data(), MPI_BYTE, to.data,
                                               to.counts.data(), to.starts.data(), MPI_BYTE, comm_, &request),
-                              request);
+                              request, Backoff(Backoff::kBytes));
   if (!status.is_ok()) static_cast<void>(both.release());
   return status;
 }

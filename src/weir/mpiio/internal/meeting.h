@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include <weir/base/backoff.h>
 #include <weir/base/checked.h>
 #include <weir/mpiio/internal/outcome.h>
 
@@ -88,7 +89,7 @@ class Meeting {
   struct Waiting;
   struct Pending;
   std::unique_ptr<Exchange> exchange_of(const std::string& call, const std::vector<Term>& terms) const;
-  Status await(const std::string& call, int code, MPI_Request& request);
+  Status await(const std::string& call, int code, MPI_Request& request, Backoff backoff = Backoff());
   // With the mutex held:
   void look_after_pending();
   bool look_after(Pending& pending);

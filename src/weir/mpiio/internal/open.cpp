@@ -147,8 +147,7 @@ Outcome File::close() {
   constexpr const char* kCall = "MPI_File_close";
   if (!is_mpi_running()) return Outcome::ok();
   finish_requests(*this);
-  Outcome mine =
-      split_ ? fail(MPI_ERR_FILE, kCall, " ", path_, ": ", split_->access.call, " has not been ended") : Outcome::ok();
+  const Outcome mine = check_nothing_begun(kCall, MPI_ERR_FILE);
   split_.reset();
   Outcome outcome = meet(kCall, {}, mine, Together::kEach);
   if ((amode_ & MPI_MODE_DELETE_ON_CLOSE) != 0 && meeting_->rank() == 0) {
@@ -190,9 +189,15 @@ Outcome File::get_size(Offset& size) {
   return Outcome::ok();
 }
 
+// A split collective access must be ended before.
+Outcome File::check_nothing_begun(const char* call, int error_class) const {
+  if (!split_) return Outcome::ok();
+  return fail(error_class, call, " ", path_, ": ", split_->access.call, " has not been ended");
+}
+
 // One rank does it, after all have come and before any goes on.
 Outcome File::change_size(const char* call, Offset size, Status (client::File::*change)(Offset) const) {
-  Outcome mine;
+  Outcome mine = check_nothing_begun(call, MPI_ERR_IO);
   if (size < 0) mine = fail(MPI_ERR_ARG, call, " ", path_, ": the size is ", size);
   if ((amode_ & MPI_MODE_SEQUENTIAL) != 0) mine = check_not_sequential(call);
   if ((amode_ & MPI_MODE_RDONLY) != 0)
@@ -209,8 +214,8 @@ Outcome File::preallocate(Offset size) { return change_size("MPI_File_preallocat
 
 Outcome File::sync() {
   constexpr const char* kCall = "MPI_File_sync";
-  Outcome mine;
-  if ((amode_ & MPI_MODE_RDONLY) == 0) mine = named(kCall, path_, data_->sync());
+  Outcome mine = check_nothing_begun(kCall, MPI_ERR_IO);
+  if (mine.is_ok() && (amode_ & MPI_MODE_RDONLY) == 0) mine = named(kCall, path_, data_->sync());
   known_size_ = 0;
   return meet(kCall, {}, mine, Together::kEach);
 }

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <list>
 #include <mutex>
-#include <thread>
 
+#include <weir/base/backoff.h>
 #include <weir/mpiio/internal/transfer.h>
 
 namespace weir::mpiio::internal {
@@ -109,7 +109,7 @@ void finish_requests(const File& file) {
   }
   for (const auto& operation : its) {
     static_cast<void>(operation->transfer->finish());
-    while (!operation->test()) std::this_thread::yield();
+    for (Backoff backoff; !operation->test();) backoff.pause();
     complete(operation);
   }
 }

@@ -111,6 +111,7 @@ class ProcessConnection : public Connection {
       payload.insert(payload.end(), call.body.begin(), call.body.end());
     frame.call = table.add(this, std::move(call));
     link_->send(frame, std::move(payload));
+    state_->links().note_activity();
   }
 
   [[nodiscard]] bool is_open() const override { return link_->is_open(); }

@@ -66,7 +66,7 @@ Result<std::shared_ptr<Link>> Links::connect(const Address& address, Deadline de
 bool Links::progress() {
   bool has_progressed = rings_ != nullptr && rings_->progress();
   if (ucx_ != nullptr) has_progressed |= ucx_->progress();
-  if (has_progressed) last_progress_ = Clock::now();
+  if (has_progressed) note_activity();
   return has_progressed;
 }
 
@@ -95,28 +95,25 @@ void Links::sleep(Deadline deadline, int wake_fd) {
     most = std::min(most, worker->arm());
     descriptors[next++].fd = worker->event_fd();
   }
-  if (most <= kRestless && now - last_progress_ < kRestless) return;
+  if (most <= kRestless && now - last_activity_ < kRestless) return;
   const timespec timeout = to_timespec(most);
   ::ppoll(descriptors, 3, &timeout, nullptr);
 }
 
 bool Links::linger() {
   const Clock::time_point now = Clock::now();
-  if (!has_several_cores() || now - last_progress_ >= kSpin) return false;
+  if (!has_several_cores() || now - last_activity_ >= kSpin) return false;
   std::this_thread::yield();
   // Of several servers on a core, those that linger would keep the one that is asked from answering.
-  if (Clock::now() - now > kLongYield) last_progress_ = now - kSpin;
+  if (Clock::now() - now > kLongYield) last_activity_ = now - kSpin;
   return true;
 }
 
 void Links::spin_then_sleep(Deadline deadline) {
-  if (has_several_cores()) {
-    const auto until = std::min(Clock::now() + kSpin, deadline);
-    while (true) {
-      if (progress()) return;
-      if (Clock::now() >= until) break;
-      std::this_thread::yield();  // there may be more threads than cores, and the one that answers among them
-    }
+  const auto until = std::min(last_activity_ + kSpin, deadline);
+  while (has_several_cores() && Clock::now() < until) {
+    if (progress()) return;
+    std::this_thread::yield();  // there may be more threads than cores, and the one that answers among them
   }
   sleep(deadline);
 }

@@ -33,8 +33,10 @@ class Links {
   bool linger();
   /// Waits until there is something to do, `wake_fd` can be read, or the deadline.  May return early.
   void sleep(Deadline deadline, int wake_fd = -1);
-  /// As sleep(), but tries for a moment first, which is much quicker if the answer is on its way.
+  /// As sleep(), but tries for a moment first if something has happened just now: much quicker if the answer is on its way.
   void spin_then_sleep(Deadline deadline);
+  /// Something has happened: a call was sent.
+  void note_activity() { last_activity_ = Clock::now(); }
 
   [[nodiscard]] bool has_streams() const;
   void flush(Deadline deadline);
@@ -44,7 +46,7 @@ class Links {
   Worker::OnFrame on_frame_;
   std::unique_ptr<RingWorker> rings_;
   std::unique_ptr<UcxWorker> ucx_;
-  Clock::time_point last_progress_ = Clock::now();
+  Clock::time_point last_activity_ = Clock::now();
 };
 
 /// Of the socket that callers on the host of `address` connect to.

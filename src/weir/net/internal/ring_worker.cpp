@@ -26,8 +26,6 @@ constexpr int kMostRecordsAtOnce = 64;       // of one link, so that all come to
 constexpr unsigned kTurnsBetweenLooks = 64;  // at the sockets, which cost a system call
 constexpr std::size_t kMostArriving = 256;   // have connected, but not sent their memory
 constexpr auto kAcceptPatience = std::chrono::milliseconds(1);
-/// Servers were seen asleep with a request in a ring, on machines with far too much to do, and it is not known why: that costs no more than this.
-constexpr auto kGlance = std::chrono::milliseconds(250);
 
 }  // namespace
 
@@ -351,7 +349,7 @@ Clock::duration RingWorker::arm() {
   for (const auto& link : links_) {
     if (!link->sleep()) return Clock::duration::zero();
   }
-  return links_.empty() ? Clock::duration::max() : kGlance;
+  return Clock::duration::max();
 }
 
 void RingWorker::flush(Deadline deadline) {

@@ -1,8 +1,8 @@
 #include <weir/redist/internal/comm.h>
 
-#include <thread>
 #include <utility>
 
+#include <weir/base/backoff.h>
 #include <weir/base/text.h>
 
 namespace weir::redist::internal {
@@ -28,18 +28,12 @@ Status check_mpi(int code, std::string_view what) {
           concat("redistribution: ", what, ": ", std::string_view(text, static_cast<std::size_t>(length)))};
 }
 
-void Patience::wait() noexcept {
-  constexpr int kLooks = 16;
-  if (++looks_ > kLooks) std::this_thread::yield();
-}
-
 Status await(int code, MPI_Request& request, std::string_view what) {
   WEIR_RETURN_IF_ERROR(check_mpi(code, what));
-  Patience patience;
-  for (int is_done = 0;;) {
+  for (Backoff backoff(Backoff::kBytes);; backoff.pause()) {
+    int is_done = 0;
     WEIR_RETURN_IF_ERROR(check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), what));
     if (is_done != 0) return Status::ok();
-    patience.wait();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include <weir/base/backoff.h>
 #include <weir/base/text.h>
 
 namespace weir::redist::internal {
@@ -359,7 +360,7 @@ void Exchange::drive_mpi() const {
 bool Exchange::is_done() const { return open_ == 0 && slots_left_ == 0 && portions_ == 0; }
 
 Result<bool> Exchange::step(bool may_block) {
-  for (Patience patience; !is_done(); patience.wait()) {
+  for (Backoff backoff(Backoff::kBytes); !is_done(); backoff.pause()) {
     WEIR_TRY(const int done, work());
     if (done > 0) break;
     drive_mpi();
