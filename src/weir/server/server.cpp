@@ -133,13 +133,11 @@ Status Server::Impl::open() {
   if (options.share_memory) {
     WEIR_TRY(handover, internal::HandoverServer::start());
   }
-  // Only memory is there at once.
-  const auto post = [this](std::function<void()> task) { listener->post(std::move(task)); };
   io = std::make_unique<internal::IoService>(
       *store, internal::IoService::Options{.host = identity.host,
                                            .handover = handover.get(),
                                            .boot = boot,
-                                           .post = options.store == "memory" ? internal::IoService::Post() : post,
+                                           .post = [this](auto task) { listener->post(std::move(task)); },
                                            .fence_grace = options.fence_grace});
   WEIR_RETURN_IF_ERROR(io->restore_fences());
   WEIR_TRY(listener, net::listen(options.address, options.key, *this));

@@ -76,6 +76,7 @@ class GatedStore final : public storage::Store {
   Result<storage::Usage> usage() override { return store_->usage(); }
   Result<std::vector<SubfileId>> list() override { return store_->list(); }
   [[nodiscard]] std::uint64_t id() const override { return store_->id(); }
+  [[nodiscard]] bool waits() const override { return true; }
 
  private:
   Gate& gate_;
@@ -87,7 +88,6 @@ struct WaitingStoreTest : ::testing::Test {
     Options options;
     options.address = {concat("local:waiting-store-test-", getpid(), "-", reinterpret_cast<std::uintptr_t>(this))};
     options.key = key;
-    options.store = "disk:";  // one that waits
     auto started = Server::start(options, std::make_unique<GatedStore>(gate), storage::make_memory_key_value());
     ASSERT_THAT(started, IsOk());
     server = std::move(*started);

@@ -104,6 +104,7 @@ class DiskStore final : public Store {
   }
 
   [[nodiscard]] std::uint64_t id() const override { return directory_.id(); }
+  [[nodiscard]] bool waits() const override { return true; }
 
   Status keep_fences(std::span<const KeptFence> fences) override { return directory_.save_fences(fences); }
   Result<std::vector<KeptFence>> kept_fences() override { return directory_.load_fences(); }

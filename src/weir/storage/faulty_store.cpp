@@ -59,6 +59,8 @@ void FaultyStore::fence(SubfileId id, bool is_fenced) { store_->fence(id, is_fen
 
 std::uint64_t FaultyStore::id() const { return store_->id(); }
 
+bool FaultyStore::waits() const { return store_->waits(); }
+
 Status FaultyStore::keep_fences(std::span<const KeptFence> fences) {
   return faults_->run("keep_fences", [&] { return store_->keep_fences(fences); });
 }
@@ -67,8 +69,9 @@ Result<std::vector<KeptFence>> FaultyStore::kept_fences() {
   return faults_->run("kept_fences", [&] { return store_->kept_fences(); });
 }
 
-Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing, Offset expected_bytes) {
-  return faults_->run("share", [&] { return store_->share(id, for_writing, expected_bytes); });
+Result<std::optional<SharedMemory>> FaultyStore::share(SubfileId id, bool for_writing, Offset expected_bytes,
+                                                       Peers peers) {
+  return faults_->run("share", [&] { return store_->share(id, for_writing, expected_bytes, peers); });
 }
 
 FaultyKeyValue::FaultyKeyValue(std::shared_ptr<KeyValue> map, std::shared_ptr<Faults> faults)

@@ -80,9 +80,11 @@ class FaultyStore final : public Store {
   void note_written(SubfileId id, Offset to, Offset file_end) override;  // cannot fail, is not counted
   void fence(SubfileId id, bool is_fenced) override;                     // likewise
   [[nodiscard]] std::uint64_t id() const override;                       // likewise
+  [[nodiscard]] bool waits() const override;                             // likewise
   Status keep_fences(std::span<const KeptFence> fences) override;
   Result<std::vector<KeptFence>> kept_fences() override;
-  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes) override;
+  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
+                                            Peers peers) override;
 
  private:
   std::shared_ptr<Store> store_;

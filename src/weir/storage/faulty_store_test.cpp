@@ -49,7 +49,7 @@ int use_all(Store& store) {
                                 store.usage().status(),
                                 store.list().status(),
                                 store.map(kId, 0, 5, true).status(),
-                                store.share(kId, true, 0).status(),
+                                store.share(kId, true, 0, Peers::kOwn).status(),
                                 store.remove(kId)};
   int failed = 0;
   for (const Status& status : all) failed += status.is_ok() ? 0 : 1;

@@ -146,12 +146,15 @@ class MemoryStore final : public Store {
 
   [[nodiscard]] std::uint64_t id() const override { return id_; }
 
-  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes) override {
+  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
+                                            Peers peers) override {
     WEIR_RETURN_IF_ERROR(check_range("share", id, 0, expected_bytes));
-    auto shared = make(id).shared_region(expected_bytes);
+    auto shared = make(id).shared_region(expected_bytes, peers);
     if (!shared.is_ok()) return about("share", id, shared.status());
     internal::Region* region = *shared;
-    if (region == nullptr) return std::optional<SharedMemory>{};
+    // Whoever may write to a file that is not sealed can make it shorter, which would kill all who read it.
+    const bool is_safe = region != nullptr && (peers == Peers::kOwn || !for_writing || region->is_sealed());
+    if (!is_safe) return std::optional<SharedMemory>{};
     if (for_writing) return std::optional{SharedMemory{region->descriptor(), region->mapped_bytes()}};
     // A peer that may only read gets a descriptor that can only be read.
     const std::string name = concat("/proc/self/fd/", region->descriptor());

@@ -3,13 +3,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -19,6 +22,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing.h>
+#include <weir/storage/internal/memory_files.h>
 #include <weir/storage/internal/memory_subfile.h>
 #include <weir/storage/internal/store_conformance.h>
 #include <weir/storage/shared_memory.h>
@@ -35,6 +39,9 @@ using ::weir::testing::StatusIs;
 
 constexpr Offset kKiB = 1024;
 constexpr Offset kMiB = 1024 * kKiB;
+constexpr Offset kHuge = kHugePageBytes;
+/// Where memory was made ready, all of Control exists, and not just the pages of it that are counted.
+constexpr Offset kUncounted = kControlBytes - kControlRoom;
 constexpr SubfileId kId{1, 0};
 
 class MemoryHome final : public StoreHome {
@@ -127,8 +134,8 @@ class MemoryStoreTest : public ::testing::Test {
     EXPECT_THAT(store_->read(id, pieces), IsOk());
     return bytes;
   }
-  SharedMemory share(SubfileId id = kId, bool for_writing = true) {
-    const auto shared = store_->share(id, for_writing, 0);
+  SharedMemory share(SubfileId id = kId, bool for_writing = true, Peers peers = Peers::kOwn) {
+    const auto shared = store_->share(id, for_writing, 0, peers);
     EXPECT_THAT(shared.status(), IsOk());
     EXPECT_TRUE(shared.is_ok() && *shared);
     return **shared;
@@ -137,6 +144,7 @@ class MemoryStoreTest : public ::testing::Test {
 };
 
 TEST_F(MemoryStoreTest, SmallSubfilesTakeNoDescriptorAndLittleRoom) {
+  (void)make_memory_file(Peers::kOwn);  // what files are made in has a descriptor, too
   const Offset before = open_descriptors();
   for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_THAT(write(0, 100, 1, {i, 0}), IsOk());
   EXPECT_EQ(open_descriptors(), before);
@@ -197,8 +205,60 @@ TEST_F(MemoryStoreTest, TruncateTakesPagesAndBitsAway) {
   EXPECT_EQ(peer.data()[kMiB + 10], std::byte{0});
 }
 
-TEST_F(MemoryStoreTest, APeerCannotShrinkOrSealTheMemory) {
-  const Peer peer{share()};
+TEST_F(MemoryStoreTest, APeerOfAnotherUserGetsOnlySealedMemoryForWriting) {
+  ASSERT_THAT(write(0, 100 * kKiB, 3), IsOk());  // memory for this user, since nobody has asked for it
+  const auto shared = store_->share(kId, true, 0, Peers::kOthers);
+  ASSERT_THAT(shared, IsOk());
+  const int seals = fcntl(share().descriptor, F_GET_SEALS);
+  EXPECT_EQ(shared->has_value(), (seals & F_SEAL_SHRINK) != 0);
+  const Peer reader{share(kId, false, Peers::kOthers), PROT_READ};
+  ASSERT_TRUE(reader.is_mapped());
+  EXPECT_EQ(reader.data()[99], std::byte{3});
+  EXPECT_NE(ftruncate(reader.descriptor(), 10), 0);
+}
+
+TEST_F(MemoryStoreTest, LongRangesAreMadeOfHugePagesAndShortOnesAreNot) {
+  if (!make_memory_file(Peers::kOwn).is_huge) GTEST_SKIP() << "no huge pages are to be had here";
+  ASSERT_THAT(store_->truncate(kId, 32 * kMiB, 0), IsOk());
+  for (Offset at = 0; at < 32 * kMiB; at += 4 * kMiB) {
+    ASSERT_THAT(write(at, 100, 1), IsOk());
+    ASSERT_THAT(store_->reserve(kId, at + kMiB, at + kMiB + 100), IsOk());
+  }
+  EXPECT_THAT(store_->info(kId)->stored_bytes, IsRoomOf(share().descriptor));
+  ASSERT_THAT(store_->truncate(kId, 0, 0), IsOk());
+  ASSERT_THAT(store_->reserve(kId, 0, 16 * kMiB), IsOk());
+  const Offset real = real_bytes(share().descriptor);
+  EXPECT_GE(real, 16 * kMiB);
+  EXPECT_LE(real, 16 * kMiB + kHuge);
+  EXPECT_THAT(read(0, 16 * kMiB), Each(std::byte{0}));
+}
+
+// In a process of its own, since that gives its rights away.
+TEST(MemoryFilesTest, WhoIsNotRootHasHugePagesInAUserNamespace) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr unsigned kNobody = 65534;
+    if (geteuid() == 0 && (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0))
+      _exit(3);
+    (void)prctl(PR_SET_DUMPABLE, 1);  // or else its files in /proc are still root's
+    const Descriptor directory = make_tmpfs_in_namespace();
+    // 2: nobody can do that here.
+    constexpr const char* kByHand = "unshare --user --map-root-user --mount mount -t tmpfs none /tmp 2>/dev/null";
+    if (!directory.is_open()) _exit(std::system(kByHand) == 0 ? 4 : 2);
+    const Descriptor file(openat(directory.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file.is_open() || ftruncate(file.get(), 2 * kHuge) != 0 || fallocate(file.get(), 0, 0, 100) != 0) _exit(5);
+    _exit(real_bytes(file.get()) == kHuge ? 0 : 6);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "mounting in user namespaces is not allowed here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(MemoryStoreTest, APeerOfAnotherUserCannotShrinkOrSealTheMemory) {
+  const Peer peer{share(kId, true, Peers::kOthers)};
   EXPECT_NE(ftruncate(peer.descriptor(), 10), 0);
   EXPECT_EQ(errno, EPERM);
   EXPECT_NE(fcntl(peer.descriptor(), F_ADD_SEALS, F_SEAL_GROW), 0);
@@ -272,13 +332,13 @@ TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
   few.rlim_cur = static_cast<rlim_t>(4 * open_descriptors() + 16);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   std::uint64_t shared = 0;
-  while (shared < few.rlim_cur && store_->share({100 + shared, 0}, true, 0).value().has_value()) ++shared;
+  while (shared < few.rlim_cur && store_->share({100 + shared, 0}, true, 0, Peers::kOwn).value().has_value()) ++shared;
   EXPECT_GT(shared, few.rlim_cur / 2);
   EXPECT_LT(shared, few.rlim_cur - 2);  // some are left for files and connections
   EXPECT_THAT(write(kMiB, 3 * kMiB, 6), IsOk());
   EXPECT_THAT(store_->reserve(kId, 0, 6 * kMiB), IsOk());
   EXPECT_THAT(store_->truncate(kId, 2 * kMiB, 0), IsOk());
-  EXPECT_THAT(store_->share(kId, true, 0), IsOkAndHolds(Eq(std::nullopt)));
+  EXPECT_THAT(store_->share(kId, true, 0, Peers::kOwn), IsOkAndHolds(Eq(std::nullopt)));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(read(kMiB, kMiB), Each(std::byte{6}));
   EXPECT_THAT(read(2 * kMiB, 3 * kMiB), Each(std::byte{0}));
@@ -350,7 +410,7 @@ TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
 TEST(MemoryPoolTest, FaultsInWhatIsAskedForUnlessForgotten) {
   Pool pool{{.regions = 1, .region_bytes = kMiB}};
   pool.start();
-  const auto region = Region::make(8 * kMiB);
+  const auto region = Region::make(8 * kMiB, Peers::kOwn);
   ASSERT_THAT(region.status(), IsOk());
   pool.fault_in_soon((*region)->descriptor(), 2 * kMiB, 7 * kMiB);
   pool.wait_until_idle();
@@ -382,7 +442,7 @@ TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
   ASSERT_THAT(large.truncate(39 * kMiB, 0), IsOk());
   EXPECT_EQ(large.info().stored_bytes, 39 * kMiB + kControlRoom);
   source.pool.wait_until_idle();
-  EXPECT_THAT(large.info().stored_bytes, IsRoomOf((*large.shared_region(0))->descriptor()));
+  EXPECT_THAT(large.info().stored_bytes + kUncounted, IsRoomOf((*large.shared_region(0, Peers::kOwn))->descriptor()));
 }
 
 TEST(MemoryPoolTest, SubfilesThatAreNotCutKeepTheRoomAhead) {
@@ -414,20 +474,20 @@ TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
     return true;
   };
   MemorySubfile first{source};
-  ASSERT_THAT(first.shared_region(12 * kMiB), IsOk());
-  EXPECT_TRUE(is_full(**first.shared_region(0), 32 * kMiB)) << "others may write behind";
+  ASSERT_THAT(first.shared_region(12 * kMiB, Peers::kOwn), IsOk());
+  EXPECT_TRUE(is_full(**first.shared_region(0, Peers::kOwn), 32 * kMiB)) << "others may write behind";
   EXPECT_EQ(first.info().length, 0);
   EXPECT_EQ(source.room.used_bytes(), 32 * kMiB + kControlRoom);
   MemorySubfile second{source};
   source.pool.wait_until_idle();
-  ASSERT_THAT(second.shared_region(4 * kMiB), IsOk());
+  ASSERT_THAT(second.shared_region(4 * kMiB, Peers::kOwn), IsOk());
   EXPECT_EQ(second.info().stored_bytes, 8 * kMiB + kControlRoom);
   // Now there is not so much room that pages could wait for somebody.
   MemorySubfile third{source};
   source.pool.wait_until_idle();
-  ASSERT_THAT(third.shared_region(12 * kMiB), IsOk());
+  ASSERT_THAT(third.shared_region(12 * kMiB, Peers::kOwn), IsOk());
   EXPECT_EQ(third.info().stored_bytes, 12 * kMiB + kControlRoom);
-  EXPECT_THAT(third.info().stored_bytes, IsRoomOf((*third.shared_region(0))->descriptor()));
+  EXPECT_THAT(third.info().stored_bytes + kUncounted, IsRoomOf((*third.shared_region(0, Peers::kOwn))->descriptor()));
 }
 
 TEST(MemoryPoolTest, SubfilesComeAndGoWhileItWorks) {

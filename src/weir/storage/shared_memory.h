@@ -1,12 +1,12 @@
 #pragma once
 
-// The memory of a subfile that clients on the same host map: one anonymous file (memfd) that holds just this subfile.
+// The memory of a subfile that clients on the same host map: one anonymous file that holds just this subfile.
 //
 //   page 0                 Control, written by both sides with atomic operations only
 //   kDataStart + x         byte x of the subfile
 //
-// The file only grows (it is sealed against shrinking, so a peer cannot take pages away under a reader), and its length is
-// Control::mapped_bytes + kDataStart.  Room is taken in chunks:
+// The file only grows (shared for writing with processes of other users, it is sealed against shrinking, so that they cannot take pages away under a
+// reader), and its length is Control::mapped_bytes + kDataStart.  Room is taken in chunks:
 //
 //   is_full(chunk)      room is taken for every page of it: may be written without the server.  Full chunks are touched, too
 //   is_touched(chunk)   something may have been written: may be read.  Otherwise it is all zero, and reading it would only take room

@@ -6,8 +6,8 @@
 
 namespace weir::storage {
 
-Result<std::optional<SharedMemory>> Store::share(SubfileId id, bool for_writing, Offset expected_bytes) {
-  (void)id, (void)for_writing, (void)expected_bytes;
+Result<std::optional<SharedMemory>> Store::share(SubfileId id, bool for_writing, Offset expected_bytes, Peers peers) {
+  (void)id, (void)for_writing, (void)expected_bytes, (void)peers;
   return std::optional<SharedMemory>{};
 }
 

@@ -48,6 +48,8 @@ struct Usage {
 
 /// Memory of a subfile that other processes can map: see MemoryStore.
 struct SharedMemory;
+/// Who maps it: processes of this one's user, or also those of others.
+enum class Peers : std::uint8_t { kOwn, kOthers };
 
 /// A subfile that may not be written, whatever happens to the server, until whoever has the token says so.
 struct KeptFence {
@@ -109,12 +111,15 @@ class Store {
   }
   virtual Result<std::vector<KeptFence>> kept_fences() { return std::vector<KeptFence>{}; }
 
+  /// Whether calls wait for a disk.  Such a store has no memory to map or to share, and a thread of its own works on it.
+  [[nodiscard]] virtual bool waits() const { return false; }
+
   /// Of this store only, kept as long as its bytes are: a store that lost them is another.
   [[nodiscard]] virtual std::uint64_t id() const = 0;
 
-  /// The subfile for other processes on this host to map; nothing if the store has no such thing.  `expected_bytes`: how long it will soon
-  /// be, as far as is known; memory for that may be at hand.
-  virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes);
+  /// The subfile for other processes on this host to map; nothing if the store has no such thing, or not for these.  `expected_bytes`: how
+  /// long it will soon be, as far as is known; memory for that may be at hand.
+  virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes, Peers peers);
 };
 
 /// Not 0, and not one that ever was.

@@ -59,7 +59,7 @@ TEST(FenceTest, PeersSeeItInMemoryThatTheyMapBeforeAndAfter) {
   const auto store = make_memory_store({});
   ASSERT_THAT(store, IsOk());
   const auto state_of = [&](SubfileId id) {
-    const auto shared = (*store)->share(id, true, 0);
+    const auto shared = (*store)->share(id, true, 0, Peers::kOwn);
     EXPECT_THAT(shared, IsOk());
     std::uint32_t state = 0;
     EXPECT_EQ(::pread((*shared)->descriptor, &state, sizeof state, 0), static_cast<ssize_t>(sizeof state));

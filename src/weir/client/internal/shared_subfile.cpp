@@ -78,6 +78,8 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
   const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* base = ::mmap(nullptr, length_of(room), protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_error("mmap");
+  // Only chunks that the server has taken room for are ever touched here, so that this makes no sparse subfile longer.
+  if (is_writable) (void)::madvise(base, length_of(room), MADV_HUGEPAGE);
   std::shared_ptr<MappedSubfile> mapped(
       new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation, boot));
   if (is_writable) mapped->place_ = reversed(mapped->control().mappings.fetch_add(1, std::memory_order_relaxed));

@@ -1,48 +1,28 @@
 #pragma once
 
 // Memory for bodies of messages that cannot go straight to their place.  All buffers together are bounded; who asks for more waits, in order.  Freed
-// ones are kept for the next, since memory that was never used is slow to touch for the first time.  They begin where a page does, and
-// long ones are made of huge pages: disks then take and give the bytes without a copy, and in few pieces.
+// ones are kept for the next, since memory that was never used is slow to touch for the first time.
 
 #include <bit>
 #include <cstddef>
-#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <sys/mman.h>
+#include <weir/base/aligned_memory.h>
 
 namespace weir::server::internal {
 
 class Buffers;
 
-inline constexpr std::size_t kPageBytes = 4096;
-inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-
-struct FreeBuffer {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using BufferMemory = std::unique_ptr<std::byte, FreeBuffer>;
-
-/// \pre capacity is a multiple of kPageBytes; from kHugePageBytes on, of that
-inline BufferMemory make_buffer_memory(std::size_t capacity) {
-  const bool is_huge = capacity >= kHugePageBytes;
-  BufferMemory memory(static_cast<std::byte*>(std::aligned_alloc(is_huge ? kHugePageBytes : kPageBytes, capacity)));
-  if (memory == nullptr) throw std::bad_alloc();
-  if (is_huge) (void)::madvise(memory.get(), capacity, MADV_HUGEPAGE);  // refused: small pages do, too
-  return memory;
-}
-
 /// Given back when dropped.
 class Buffer {
  public:
-  Buffer(std::weak_ptr<Buffers> home, BufferMemory memory, std::size_t size, std::size_t capacity)
+  Buffer(std::weak_ptr<Buffers> home, AlignedMemory memory, std::size_t size, std::size_t capacity)
       : home_(std::move(home)), memory_(std::move(memory)), size_(size), capacity_(capacity) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -52,7 +32,7 @@ class Buffer {
 
  private:
   std::weak_ptr<Buffers> home_;
-  BufferMemory memory_;
+  AlignedMemory memory_;
   std::size_t size_;
   std::size_t capacity_;
 };
@@ -98,19 +78,19 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
   std::shared_ptr<Buffer> take(std::size_t size) {
     const std::size_t capacity = capacity_for(size);
     in_use_ += capacity;
-    BufferMemory memory;
+    AlignedMemory memory;
     if (const auto found = kept_.find(capacity); found != kept_.end()) {
       memory = std::move(found->second.back());
       found->second.pop_back();
       if (found->second.empty()) kept_.erase(found);
       kept_bytes_ -= capacity;
     } else {
-      memory = make_buffer_memory(capacity);
+      memory = make_aligned_memory(capacity);
     }
     return std::make_shared<Buffer>(weak_from_this(), std::move(memory), size, capacity);
   }
 
-  void give_back(BufferMemory memory, std::size_t capacity) {
+  void give_back(AlignedMemory memory, std::size_t capacity) {
     in_use_ -= capacity;
     if (kept_bytes_ + capacity <= most_kept_) {
       kept_bytes_ += capacity;
@@ -124,7 +104,7 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
   std::size_t in_use_ = 0;
   std::size_t kept_bytes_ = 0;
   bool is_serving_ = false;
-  std::map<std::size_t, std::vector<BufferMemory>> kept_;  // by capacity
+  std::map<std::size_t, std::vector<AlignedMemory>> kept_;  // by capacity
   std::deque<Waiting> waiting_;
 };
 

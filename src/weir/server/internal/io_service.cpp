@@ -95,7 +95,7 @@ IoService::IoService(storage::Store& store, Options options)
       options_(std::move(options)),
       io_(store),
       buffers_(std::make_shared<Buffers>(std::max(options_.buffer_bytes, kMostBodyBytes), kKeptBufferBytes)),
-      thread_(options_.post ? std::make_unique<StoreThread>() : nullptr) {}
+      thread_(store.waits() ? std::make_unique<StoreThread>() : nullptr) {}
 
 bool IoService::handle(const CallPtr& call) {
   const wire::OperationUnion& operation = call->head.operation;
@@ -149,7 +149,7 @@ Status IoService::sync_all() {
 
 template <typename Work, typename Then>
 void IoService::at_store(const CallPtr& call, Length length, Work work, Then then) {
-  if (thread_ == nullptr || (length == Length::kShort && thread_->is_idle())) return then(work());
+  if (!store_.waits() || (length == Length::kShort && thread_->is_idle())) return then(work());
   auto in_time = [deadline = call->deadline, work = std::move(work)]() -> decltype(work()) {
     if (net::Clock::now() < deadline) return work();
     return Status{ErrorCode::kTimedOut, "the deadline passed while others were at work on the store"};
@@ -162,7 +162,7 @@ void IoService::at_store(const CallPtr& call, Length length, Work work, Then the
 
 template <typename Work>
 auto IoService::wait_at_store(Work work) -> decltype(work()) {
-  return thread_ == nullptr ? work() : thread_->run(std::move(work));
+  return store_.waits() ? thread_->run(std::move(work)) : work();
 }
 
 IoService::Length IoService::length_of(std::size_t bytes) {
@@ -211,7 +211,7 @@ void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) 
     const storage::ReadPiece piece{range.from, into};
     return store_.read(id, {&piece, 1});
   };
-  if (bytes < kDirectReadFrom || thread_ != nullptr) return read_buffered(call, id, bytes, read);
+  if (bytes < kDirectReadFrom || store_.waits()) return read_buffered(call, id, bytes, read);
   in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, range, bytes, read] {
     const auto memory = store_.map(id, range.from, range.to, false);
     if (memory.is_ok() && *memory) return call->answer_body(**memory, [this, id] { turns_.leave(id); });
@@ -280,7 +280,7 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
     const storage::WritePiece piece{from, body};
     return store_.write(id, {&piece, 1}, file_end);
   };
-  if (thread_ != nullptr) return write_buffered(call, id, write);
+  if (store_.waits()) return write_buffered(call, id, write);
   in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, [this, call, id, from, to, file_end, write] {
     const auto memory = store_.map(id, from, to, true);
     if (memory.is_ok() && *memory) {
@@ -488,7 +488,7 @@ Status IoService::keep_fences() {
 
 // Stores that wait have no memory that anybody could have mapped.
 void IoService::tell_fence(SubfileId id, bool is_fenced) {
-  if (thread_ == nullptr) store_.fence(id, is_fenced);
+  if (!store_.waits()) store_.fence(id, is_fenced);
 }
 
 Status IoService::restore_fences() {
@@ -545,10 +545,11 @@ void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
 
 Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request) {
   wire::HandoverT answer;
-  if (thread_ != nullptr || options_.handover == nullptr || who.host != options_.host) return answer;
+  if (store_.waits() || options_.handover == nullptr || who.host != options_.host) return answer;
   // A hint: what makes no sense is none.
   const Offset expected = std::clamp<Offset>(request.expected_bytes, 0, kMostExpectedBytes);
-  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, request.for_writing, expected));
+  const storage::Peers peers = who.uid == geteuid() || who.uid == 0 ? storage::Peers::kOwn : storage::Peers::kOthers;
+  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, request.for_writing, expected, peers));
   if (!memory) return answer;
   answer.possible = true;
   answer.boot = options_.boot;

@@ -55,9 +55,7 @@ class IoService {
     HandoverServer* handover = nullptr;                 ///< Null: memory is not shared.
     std::size_t buffer_bytes = std::size_t{512} << 20;  ///< All buffers together.
     std::uint64_t boot = 0;                             ///< Of the server.
-    /// Of a store whose calls wait for a disk, and that has no memory to map or to share: runs a task in the event loop, soon; safe from any
-    /// thread.  Null: the event loop works on the store itself.
-    Post post = {};
+    Post post = {};                                     ///< Runs a task in the event loop, soon; safe from any thread.
     /// How long a fence stays that is not confirmed and whose caller is gone: it may come back.
     std::chrono::milliseconds fence_grace{15'000};
   };
@@ -137,7 +135,7 @@ class IoService {
   void write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end);
   void write_buffered(const CallPtr& call, SubfileId id, WriteFrom write);
   [[nodiscard]] Turns::Kind buffered_turn() const {
-    return thread_ == nullptr ? Turns::Kind::kAlone : Turns::Kind::kTogether;
+    return store_.waits() ? Turns::Kind::kTogether : Turns::Kind::kAlone;
   }
 
   storage::Store& store_;
@@ -150,7 +148,7 @@ class IoService {
   std::set<SubfileId> removed_;
   std::deque<SubfileId> removed_in_order_;
   std::shared_ptr<Buffers> buffers_;     // behind them: callers that wait for one go before what they use
-  std::unique_ptr<StoreThread> thread_;  // of a store that waits; last: it uses the store
+  std::unique_ptr<StoreThread> thread_;  // if the store waits; last: it uses the store
 };
 
 }  // namespace weir::server::internal

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include <liburing.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include <weir/base/aligned_memory.h>
 #include <weir/log/log.h>
 
 namespace weir::storage::internal {
@@ -20,7 +18,6 @@ namespace {
 constexpr Offset kMostBytes = Offset{2} << 20;
 constexpr Offset kBounceBytes = Offset{1} << 20;
 constexpr std::size_t kBounces = 16;
-constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 bool is_aligned(const std::byte* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(kDirectAlignment) == 0;
@@ -104,8 +101,6 @@ class DiskIo::Ring {
 
 class DiskIo::Bounces {
  public:
-  ~Bounces() { std::free(memory_); }
-
   // Null if all are taken.
   std::byte* take() {
     if (memory_ == nullptr) allocate();
@@ -118,14 +113,11 @@ class DiskIo::Bounces {
 
  private:
   void allocate() {
-    memory_ = static_cast<std::byte*>(std::aligned_alloc(kHugePageBytes, kBounces * kBounceBytes));
-    if (memory_ == nullptr) throw std::bad_alloc();
-    // Many small pages make a disk slow; where there are no others, they do, too.
-    (void)::madvise(memory_, kBounces * kBounceBytes, MADV_HUGEPAGE);
-    for (std::size_t i = 0; i < kBounces; ++i) free_.push_back(memory_ + i * kBounceBytes);
+    memory_ = make_aligned_memory(kBounces * kBounceBytes);
+    for (std::size_t i = 0; i < kBounces; ++i) free_.push_back(memory_.get() + i * kBounceBytes);
   }
 
-  std::byte* memory_ = nullptr;
+  AlignedMemory memory_;
   std::vector<std::byte*> free_;
 };
 

@@ -13,7 +13,10 @@ namespace weir::storage::internal {
 namespace {
 
 /// Whoever takes a region is about to fill it: the next one can wait.
-constexpr std::chrono::milliseconds kQuiet{20};
+constexpr std::chrono::milliseconds kQuiet{100};
+/// So many times as long as a region took to make, none is made: where memory comes slowly, as in virtual machines that give it back to their host, making it
+/// keeps a processor busy that others need.
+constexpr int kRestTimes = 3;
 /// More than so many times what is needed is rather kept for those who need it.
 constexpr Offset kMostTimes = 8;
 
@@ -87,13 +90,17 @@ void Pool::wait_until_idle() {
 
 Offset Pool::wanted_bytes() const {
   if (broken_) return 0;
+  Offset wanted = 0;
+  std::ptrdiff_t fewest = options_.regions;
   for (const Offset size : kRegionSizes) {
     const Offset bytes = size * options_.region_bytes;
     const auto ready = std::count_if(ready_.begin(), ready_.end(),
                                      [bytes](const auto& region) { return region->mapped_bytes() == bytes; });
-    if (ready < options_.regions && ready_bytes_ + bytes <= limit_bytes_) return bytes;
+    if (ready >= fewest || ready_bytes_ + bytes > limit_bytes_) continue;
+    fewest = ready;
+    wanted = bytes;
   }
-  return 0;
+  return wanted;
 }
 
 void Pool::give_back_above(Offset bytes) {
@@ -139,10 +146,13 @@ void Pool::make_region(std::unique_lock<std::mutex>& lock) {
   making_ = true;
   const Offset bytes = wanted_bytes();
   lock.unlock();
-  Result<std::unique_ptr<Region>> made = Region::make(bytes);
-  const Status status = made.is_ok() ? (*made)->populate() : made.status();
+  const auto start = std::chrono::steady_clock::now();
+  Result<std::unique_ptr<Region>> made = Region::make_ready(bytes);
+  const Status status = made.status();
+  const auto end = std::chrono::steady_clock::now();
   lock.lock();
   making_ = false;
+  quiet_until_ = std::max(quiet_until_, end + kRestTimes * (end - start));
   if (!status.is_ok() || (*made)->descriptor() < 0) {
     broken_ = true;
     WEIR_LOG_WARN("memory store: no memory is faulted in ahead any more: {}",

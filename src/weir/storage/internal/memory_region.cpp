@@ -5,9 +5,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -15,6 +17,7 @@
 #include <string>
 
 #include <weir/base/text.h>
+#include <weir/storage/internal/memory_files.h>
 
 // Newer than the headers of some systems; older kernels answer EINVAL.
 #ifndef MADV_POPULATE_WRITE
@@ -26,7 +29,6 @@ namespace {
 
 constexpr Offset kPagesPerChunk = kChunkBytes / kPageBytes;
 constexpr Offset kWordsPerChunk = kPagesPerChunk / 64;
-constexpr Offset kHugePagesFrom = Offset{8} << 20;
 
 /// Descriptors of all regions of this process: a quarter of those allowed is left for files and connections.
 std::atomic<Offset> open_descriptors{0};
@@ -45,7 +47,7 @@ Status system_error(const char* call, Offset bytes) {
 int retry_fallocate(int descriptor, int mode, Offset from, Offset to) {
   int failed = 0;
   do {
-    failed = fallocate(descriptor, mode, kDataStart + from, to - from);
+    failed = fallocate(descriptor, mode, from, to - from);
   } while (failed != 0 && errno == EINTR);
   return failed;
 }
@@ -55,16 +57,11 @@ void close_counted(int descriptor) {
   --open_descriptors;
 }
 
-/// An anonymous file that cannot shrink, nor be sealed further by those it is shared with; -1 if none can be had.
-int make_descriptor() {
-  if (++open_descriptors > most_descriptors()) return --open_descriptors, -1;
-  const int descriptor = memfd_create("weir-subfile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) return --open_descriptors, -1;
-  // Only the owner can open it anew through /proc, e.g. for writing what was handed over for reading.
-  if (fchmod(descriptor, 0600) != 0 || fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-    return close_counted(descriptor), -1;
-  }
-  return descriptor;
+MemoryFile make_counted(Peers peers) {
+  MemoryFile file;
+  if (++open_descriptors <= most_descriptors()) file = make_memory_file(peers);
+  if (!file.descriptor.is_open()) --open_descriptors;
+  return file;
 }
 
 /// A peer may have made the file longer than it should be: then that is how long it is.
@@ -72,6 +69,32 @@ Status lengthen(int descriptor, Offset bytes) {
   struct stat now {};
   if (fstat(descriptor, &now) == 0 && now.st_size >= bytes) return Status::ok();
   return ftruncate(descriptor, bytes) == 0 ? Status::ok() : system_error("ftruncate", bytes);
+}
+
+/// Writes zeros to the next bytes of [at, total), as many as a huge page has.
+ssize_t write_some_zeros(int descriptor, Offset at, Offset total) {
+  static std::array<std::byte, 65536> zeros;  // stays in the caches
+  std::array<iovec, kHugePageBytes / sizeof zeros> parts;
+  std::size_t count = 0;
+  for (Offset left = total - at; left > 0 && count < parts.size(); ++count) {
+    parts[count] = {zeros.data(), static_cast<std::size_t>(std::min<Offset>(left, sizeof zeros))};
+    left -= static_cast<Offset>(parts[count].iov_len);
+  }
+  return pwritev(descriptor, parts.data(), static_cast<int>(count), at);
+}
+
+/// Makes every page of the file, up to `total`.  While a page is made by touching it, no other thread can map anything, which lasts if the thread that
+/// does it is in no hurry; one that is made by writing to it keeps nobody waiting.  Huge pages come to exist first.
+Status make_pages(int descriptor, bool is_huge, Offset total) {
+  WEIR_RETURN_IF_ERROR(lengthen(descriptor, total));
+  if (is_huge) (void)retry_fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, total);  // or else of small ones
+  for (Offset at = 0; at < total;) {
+    const ssize_t written = write_some_zeros(descriptor, at, total);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return system_error("pwrite", total);
+    at += written;
+  }
+  return Status::ok();
 }
 
 /// MAP_FAILED if it cannot be longer.
@@ -113,11 +136,27 @@ void clear_bits(std::atomic<std::uint64_t>* all, Offset first, Offset end) {
 
 }  // namespace
 
-Result<std::unique_ptr<Region>> Region::make(Offset bytes) {
-  std::unique_ptr<Region> region{new Region};
-  region->descriptor_ = make_descriptor();
+Region::Region(Peers peers) {
+  MemoryFile file = make_counted(peers);
+  descriptor_ = file.descriptor.release();
+  is_sealed_ = file.is_sealed;
+  is_huge_ = file.is_huge;
+}
+
+Result<std::unique_ptr<Region>> Region::make(Offset bytes, Peers peers) {
+  std::unique_ptr<Region> region{new Region(peers)};
   WEIR_RETURN_IF_ERROR(region->map_new(ceil_div(bytes, kChunkBytes) * kChunkBytes));
-  region->control().state.store(Control::kServing, std::memory_order_release);
+  return region;
+}
+
+Result<std::unique_ptr<Region>> Region::make_ready(Offset bytes) {
+  const Offset rounded = ceil_div(bytes, kChunkBytes) * kChunkBytes;
+  std::unique_ptr<Region> region{new Region(Peers::kOwn)};
+  if (region->descriptor_ >= 0) {
+    WEIR_RETURN_IF_ERROR(make_pages(region->descriptor_, region->is_huge_, kDataStart + rounded));
+  }
+  WEIR_RETURN_IF_ERROR(region->map_new(rounded));
+  for (Offset chunk = 0; chunk * kChunkBytes < rounded; ++chunk) note_made(region->control(), chunk);
   return region;
 }
 
@@ -135,7 +174,9 @@ Status Region::map_new(Offset bytes) {
   if (base == MAP_FAILED) return system_error("mmap", total);
   base_ = static_cast<std::byte*>(base);
   mapped_ = bytes;
+  ask_for_small_pages();
   control().mapped_bytes.store(bytes, std::memory_order_release);
+  control().state.store(Control::kServing, std::memory_order_release);
   return Status::ok();
 }
 
@@ -148,10 +189,14 @@ Status Region::grow(Offset bytes) {
   if (base == MAP_FAILED) return system_error("mremap", total);
   base_ = static_cast<std::byte*>(base);
   mapped_ = wanted;
-  // Advice only: many systems do not give huge pages to shared memory.
-  if (wanted >= kHugePagesFrom) madvise(base_, static_cast<std::size_t>(total), MADV_HUGEPAGE);
+  ask_for_small_pages();
   control().mapped_bytes.store(wanted, std::memory_order_release);
   return Status::ok();
+}
+
+// Whoever writes a few bytes here and there takes small pages for them.
+void Region::ask_for_small_pages() {
+  if (is_huge_) (void)madvise(base_, static_cast<std::size_t>(kDataStart + mapped_), MADV_NOHUGEPAGE);
 }
 
 Offset Region::count_taken(Offset first_page, Offset end_page) const noexcept {
@@ -189,7 +234,12 @@ void Region::take(Offset from, Offset to) {
 
 Status Region::allocate(Offset from, Offset to) {
   if (descriptor_ < 0 || from >= to) return Status::ok();  // private memory: counted is all it can be
-  if (retry_fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, from, to) == 0) return Status::ok();
+  if (is_huge_ && to - from < kChunkBytes) {
+    const Offset first = from / kPageBytes * kPageBytes;
+    const Offset end = ceil_div(to, kPageBytes) * kPageBytes;
+    if (madvise(data() + first, static_cast<std::size_t>(end - first), MADV_POPULATE_WRITE) == 0) return Status::ok();
+  }
+  if (retry_fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, kDataStart + from, kDataStart + to) == 0) return Status::ok();
   if (errno == ENOSPC || errno == ENOMEM) {
     return {ErrorCode::kNoSpace, concat("memory of a subfile: the system has no ", to - from,
                                         " bytes left: free memory, or start the servers with less capacity")};
@@ -197,22 +247,11 @@ Status Region::allocate(Offset from, Offset to) {
   return system_error("fallocate", to - from);
 }
 
-Status Region::populate() {
-  madvise(base_, static_cast<std::size_t>(kDataStart + mapped_), MADV_HUGEPAGE);
-  WEIR_RETURN_IF_ERROR(allocate(0, mapped_));
-  // Nobody else can map anything meanwhile, and this thread is not in a hurry: others may be before it between any two steps.
-  for (Offset at = 0; at < mapped_; at += kFaultStepBytes) {
-    const auto bytes = static_cast<std::size_t>(std::min(kFaultStepBytes, mapped_ - at));
-    // Without the advice (kernels before 5.14) pages exist, but are cleared when first touched.
-    if (madvise(data() + at, bytes, MADV_POPULATE_WRITE) != 0) return Status::ok();
-  }
-  for (Offset chunk = 0; chunk * kChunkBytes < mapped_; ++chunk) note_made(control(), chunk);
-  return Status::ok();
-}
-
 Status Region::zero_and_free(Offset from, Offset to) {
   if (descriptor_ >= 0) {
-    if (retry_fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, to) == 0) return Status::ok();
+    if (retry_fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kDataStart + from, kDataStart + to) ==
+        0)
+      return Status::ok();
     return system_error("fallocate(FALLOC_FL_PUNCH_HOLE)", to - from);
   }
   if (madvise(data() + from, static_cast<std::size_t>(to - from), MADV_DONTNEED) == 0) return Status::ok();

@@ -3,19 +3,23 @@
 // One anonymous file, laid out as shared_memory.h says, mapped by this process in one piece.  Keeps for itself which pages are
 // taken, since other processes can write into Control whatever they like.
 //
+// Where it has huge pages (memory_files.h), long ranges are made of them, and short ones of small pages, so that sparse subfiles stay sparse.
+//
 // Where no descriptor can be had (a process has thousands, not millions) it is private memory instead: the same but for sharing.
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include <weir/base/aligned_memory.h>
 #include <weir/base/checked.h>
 #include <weir/base/result.h>
 #include <weir/storage/shared_memory.h>
+#include <weir/storage/store.h>
 
 namespace weir::storage::internal {
 
-inline constexpr Offset kPageBytes = 4096;
+inline constexpr auto kPageBytes = static_cast<Offset>(weir::kPageBytes);
 inline constexpr Offset kMappableBytes = kMostChunks * kChunkBytes;
 /// Pages of Control that come to exist.
 inline constexpr Offset kControlRoom = 2 * kPageBytes;
@@ -24,7 +28,9 @@ inline constexpr Offset kControlRoom = 2 * kPageBytes;
 class Region {
  public:
   /// \pre 0 <= bytes <= kMappableBytes
-  static Result<std::unique_ptr<Region>> make(Offset bytes);
+  static Result<std::unique_ptr<Region>> make(Offset bytes, Peers peers);
+  /// With every page there, for processes of this user.  Takes long, but keeps no other thread waiting.
+  static Result<std::unique_ptr<Region>> make_ready(Offset bytes);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -33,6 +39,8 @@ class Region {
   [[nodiscard]] std::byte* data() const noexcept { return base_ + kDataStart; }
   [[nodiscard]] Offset mapped_bytes() const noexcept { return mapped_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }  ///< -1: private memory
+  [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }   ///< Nobody can make it shorter.
+  [[nodiscard]] bool is_huge() const noexcept { return is_huge_; }       ///< Long ranges are made of huge pages.
 
   /// Maps at least `bytes`; data() may move.  \pre bytes <= kMappableBytes
   Status grow(Offset bytes);
@@ -49,20 +57,22 @@ class Region {
   void take(Offset from, Offset to);
   /// Makes the pages exist, so that writing to them cannot fail.  \pre to <= mapped_bytes()
   Status allocate(Offset from, Offset to);
-  /// As allocate() of all there is, and faults it in here.
-  Status populate();
 
   /// Zeroes all from `length` on and gives pages back.  \returns the bytes of room given back
   Result<Offset> cut(Offset length);
 
  private:
-  Region() = default;
+  explicit Region(Peers peers);
+  /// Of a file that is long enough.
   Status map_new(Offset bytes);
+  void ask_for_small_pages();
   Status zero_and_free(Offset from, Offset to);
   [[nodiscard]] bool is_chunk_taken(Offset chunk) const noexcept;
   [[nodiscard]] Offset count_taken(Offset first_page, Offset end_page) const noexcept;
 
   int descriptor_ = -1;
+  bool is_sealed_ = false;
+  bool is_huge_ = false;
   std::byte* base_ = nullptr;
   Offset mapped_ = 0;
   Offset taken_pages_ = 0;

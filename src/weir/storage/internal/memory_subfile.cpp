@@ -12,6 +12,8 @@ constexpr Offset kBlockBytes = Offset{64} << 10;
 /// Subfiles that are longer take room ahead.
 constexpr Offset kLargeBytes = Offset{4} << 20;
 constexpr Offset kMostAheadBytes = Offset{16} << 20;
+/// So much is made at once where there are huge pages, also if it is about to be written.
+constexpr Offset kLongBytes = kHugePageBytes;
 
 Offset size_of(std::span<const std::byte> memory) { return static_cast<Offset>(memory.size()); }
 
@@ -146,7 +148,7 @@ Status MemorySubfile::reserve(Offset from, Offset to) {
 
 Status MemorySubfile::take_near(Offset from, Offset to, Taking taking) {
   if (!region_ && to <= kMostHeapBytes) return take_heap(to);
-  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(to));
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(to, Peers::kOwn));
   return take_region(from, to, taking);
 }
 
@@ -168,7 +170,8 @@ Status MemorySubfile::take_region(Offset from, Offset to, Taking taking) {
   if (missing == 0) return Status::ok();
   WEIR_RETURN_IF_ERROR(source_->room.take(missing));
   Status status = region_->grow(to);
-  if (status.is_ok() && taking == Taking::kAllocated) status = region_->allocate(from, to);
+  const bool is_long = region_->is_huge() && to - from >= kLongBytes;
+  if (status.is_ok() && (is_long || taking == Taking::kAllocated)) status = region_->allocate(from, to);
   if (!status.is_ok()) return source_->room.give_back(missing), status;
   region_->take(from, to);
   take_ahead(from, to);
@@ -190,11 +193,12 @@ Status MemorySubfile::take_far(Offset from, Offset to) {
   return Status::ok();
 }
 
-Status MemorySubfile::move_to_region(Offset bytes) {
+Status MemorySubfile::move_to_region(Offset bytes, Peers peers) {
   Room& room = source_->room;
   source_->pool.start();
   std::unique_ptr<Region> region;
-  if (bytes > 0 && room.free_bytes() / 4 > bytes) region = source_->pool.take(bytes);
+  const bool may_be_ready = bytes > 0 && room.free_bytes() / 4 > bytes && peers == Peers::kOwn;
+  if (may_be_ready) region = source_->pool.take(bytes);
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
     region->take(0, region->mapped_bytes());
@@ -204,7 +208,7 @@ Status MemorySubfile::move_to_region(Offset bytes) {
       WEIR_RETURN_IF_ERROR(region->cut(wanted).status());
     }
   } else {
-    WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes)));
+    WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes), peers));
     region->take(0, held);
   }
   WEIR_RETURN_IF_ERROR(room.take(kControlRoom + region->taken_bytes()));
@@ -229,7 +233,12 @@ void MemorySubfile::take_ahead(Offset from, Offset to) {
   const Offset missing = region_->missing_bytes(to, start + bytes);
   if (missing < bytes || !room.take(missing).is_ok()) return;
   region_->take(to, start + bytes);
-  source_->pool.fault_in_soon(region_->descriptor(), start, start + bytes);
+  // Huge pages are made at once; whoever writes to them first clears them, which is soon done.
+  if (region_->is_huge()) {
+    (void)region_->allocate(start, start + bytes);  // if there is no memory, it is made when it is needed
+  } else {
+    source_->pool.fault_in_soon(region_->descriptor(), start, start + bytes);
+  }
 }
 
 Status MemorySubfile::truncate(Offset length, Offset file_end) {
@@ -282,8 +291,9 @@ std::optional<std::span<std::byte>> MemorySubfile::map(Offset from, Offset to, b
   return std::span{near_data() + from, to_size(to - from)};
 }
 
-Result<Region*> MemorySubfile::shared_region(Offset expected_bytes) {
-  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(std::max(static_cast<Offset>(heap_.size()), expected_bytes)));
+Result<Region*> MemorySubfile::shared_region(Offset expected_bytes, Peers peers) {
+  const Offset bytes = std::max(static_cast<Offset>(heap_.size()), expected_bytes);
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(bytes, peers));
   return region_->descriptor() < 0 ? nullptr : region_.get();
 }
 

@@ -46,7 +46,7 @@ class MemorySubfile {
   void fence(bool is_fenced);
 
   /// The region, made if need be, best for so many bytes; null if it cannot be shared.
-  Result<Region*> shared_region(Offset expected_bytes);
+  Result<Region*> shared_region(Offset expected_bytes, Peers peers);
 
  private:
   using Block = std::unique_ptr<std::byte[]>;
@@ -61,7 +61,7 @@ class MemorySubfile {
   Status take_heap(Offset to);
   Status take_region(Offset from, Offset to, Taking taking);
   Status take_far(Offset from, Offset to);
-  Status move_to_region(Offset bytes);
+  Status move_to_region(Offset bytes, Peers peers);
   void take_ahead(Offset from, Offset to);
   Status cut_near(Offset length);
   void cut_far(Offset length);
