@@ -105,16 +105,12 @@ on_client "$weir" ls / | sort | tr '\n' ' ' >"$folder/out"
 [ "$(cat "$folder/out")" = "cut data " ] || fail "other names than cut and data"
 [ -z "$(find "$folder" -name 'copy?*')" ] || fail "parts of a copy are left"
 on_client_says "fsck" "$weir" fsck
-waited=0
 # The one that asks is a client, too.
-while
+are_clients_gone() {
   on_servers "$weir" status --json >"$folder/out" 2>&1 || fail "weir status"
-  [ "$(grep -oE '"clients":1[^0-9]' "$folder/out" | wc -l)" -ne 2 ]
-do
-  [ $waited -lt "$patience_s" ] || fail "servers still wait for clients that are gone"
-  waited=$((waited + 1))
-  sleep 1
-done
+  [ "$(grep -oE '"clients":1[^0-9]' "$folder/out" | wc -l)" -eq 2 ]
+}
+wait_until $((10 * patience_s)) are_clients_gone || fail "servers still wait for clients that are gone"
 on_servers "$weir" down >"$folder/out" 2>&1 || fail "weir down"
 for host in "$first" "$second"; do
   [ -z "$(ip netns pids "$host")" ] || fail "processes are left on $host: $(ip netns pids "$host")"

@@ -87,13 +87,9 @@ start_cluster() {
   start_node "$first" node1
   node1=$started
   start_node "$second" node2
-  waited=0
-  until [ "$(on_node1 sinfo --noheader --states=idle --format=%D 2>/dev/null)" = 2 ]; do
-    if [ $waited -ge 200 ]; then
-      cat "$folder/node1.log" "$folder/node2.log"
-      return 1
-    fi
-    waited=$((waited + 1))
-    sleep 0.1
-  done
+  wait_until 200 are_nodes_idle && return
+  cat "$folder/node1.log" "$folder/node2.log"
+  return 1
 }
+
+are_nodes_idle() { [ "$(on_node1 sinfo --noheader --states=idle --format=%D 2>/dev/null)" = 2 ]; }

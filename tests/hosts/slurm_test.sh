@@ -52,34 +52,18 @@ left_processes() {
   done
 }
 
+is_nothing_left() { [ -z "$(ls "$folder/home/.weir")" ] && [ -z "$(left_processes)" ]; }
+
 # expect_nothing_left WHAT [TENTHS]: at once, or soon.
 expect_nothing_left() {
-  waited=0
-  while [ -n "$(ls "$folder/home/.weir")" ] || [ -n "$(left_processes)" ]; do
-    [ $waited -lt "${2:-5}" ] || fail "$1 left: $(ls "$folder/home/.weir") $(left_processes)"
-    waited=$((waited + 1))
-    sleep 0.1
-  done
+  wait_until "${2:-5}" is_nothing_left || fail "$1 left: $(ls "$folder/home/.weir") $(left_processes)"
   echo "$1: ok"
 }
 
-wait_for_file() {
-  waited=0
-  until [ -e "$1" ]; do
-    [ $waited -lt 200 ] || fail "$1 did not appear"
-    waited=$((waited + 1))
-    sleep 0.1
-  done
-}
+wait_for_file() { wait_until 200 [ -e "$1" ] || fail "$1 did not appear"; }
 
-wait_for_jobs_to_end() {
-  waited=0
-  while [ -n "$(on_node1 squeue --noheader)" ]; do
-    [ $waited -lt 200 ] || fail "the job does not end: $(on_node1 squeue --noheader)"
-    waited=$((waited + 1))
-    sleep 0.1
-  done
-}
+has_no_jobs() { [ -z "$(on_node1 squeue --noheader)" ]; }
+wait_for_jobs_to_end() { wait_until 200 has_no_jobs || fail "the job does not end: $(on_node1 squeue --noheader)"; }
 
 # make_expected RANKS LETTER...: what so many ranks write: blocks of each in turn.
 make_expected() {

@@ -40,16 +40,23 @@ remove_hosts() {
   done
 }
 
-# The kernel tells some time later that a link is up, and UCX uses no other.
-wait_for_link() {
-  waited=0
-  until ip_of "$first" link show to-second | grep -q 'state UP' &&
-    ip_of "$second" link show to-first | grep -q 'state UP'; do
-    [ $waited -lt 100 ] || return 1
-    waited=$((waited + 1))
+# wait_until TENTHS COMMAND...: until the command succeeds; fails if it does not in so many tenths of a second.
+wait_until() {
+  tenths_left=$1
+  shift
+  until "$@"; do
+    [ "$tenths_left" -gt 0 ] || return 1
+    tenths_left=$((tenths_left - 1))
     sleep 0.1
   done
 }
+
+is_link_up() {
+  ip_of "$first" link show to-second | grep -q 'state UP' && ip_of "$second" link show to-first | grep -q 'state UP'
+}
+
+# The kernel tells some time later that a link is up, and UCX uses no other.
+wait_for_link() { wait_until 100 is_link_up; }
 
 # As `ip netns exec`, but also in a chroot, whose root folder is no mount point.  /sys is refused if it is that of the host already.
 make_on_host() {
