@@ -137,13 +137,20 @@ Offset nodes(const Sample& sample) { return layout::node_count(decoded(sample.ty
 
 class RandomDatatypeTest : public ::testing::TestWithParam<bool> {};
 
+// Each rank tries its share.
 TEST_P(RandomDatatypeTest, AgreeWithListsOfBytesAndWithPack) {
   constexpr int kCases = 3000;
+  int rank = 0;
+  int ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int tried = 0;
   int packed = 0;
   int different = 0;
   std::string first_difference;
-  for (int seed = 0; seed < kCases; ++seed) {
+  for (int seed = rank; seed < kCases; seed += ranks) {
     SCOPED_TRACE(concat("seed ", seed));
+    ++tried;
     Random random(static_cast<std::uint64_t>(seed));
     const Sample sample = Generator(random, GetParam()).make(static_cast<int>(random.between(0, 5)));
     if (sample.native().bytes.size() > 4000) continue;
@@ -153,7 +160,7 @@ TEST_P(RandomDatatypeTest, AgreeWithListsOfBytesAndWithPack) {
     if (packed_by_mpi(sample) == sample.native().bytes) continue;
     if (different++ == 0) first_difference = concat("seed ", seed, ": ", sample.text());
   }
-  EXPECT_GT(packed, kCases / 3);
+  EXPECT_GT(packed, tried / 3);
   EXPECT_EQ(different, 0) << "MPI_Pack takes other bytes: " << first_difference;
 }
 

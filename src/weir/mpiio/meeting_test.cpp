@@ -98,6 +98,33 @@ TEST(MeetingTest, OneCallMoreShowsWhenTheOthersClose) {
   }
 }
 
+// What shows in a later call says nothing of earlier ones, in whatever order requests end or are waited for.
+TEST(MeetingTest, CallsBeforeTheOneThatDiffersSucceed) {
+  if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
+  constexpr int kRounds = 20;
+  constexpr int kCommon = 16;
+  const bool is_last = world_rank() == world_size() - 1;
+  const int value = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    MPI_File file = open_new();
+    std::vector<MPI_Request> common(kCommon, MPI_REQUEST_NULL);
+    for (MPI_Request& request : common) {
+      ASSERT_THAT(MPI_File_iwrite_at_all(file, 0, &value, 1, MPI_INT, &request), Succeeds());
+    }
+    int code = MPI_SUCCESS;
+    if (is_last) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      ASSERT_THAT(MPI_File_iwrite_at_all(file, 0, &value, 1, MPI_INT, &request), Succeeds());
+      code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      code = MPI_File_sync(file);
+    }
+    EXPECT_THAT(code, FailsWith(MPI_ERR_NOT_SAME));
+    for (MPI_Request& request : common) EXPECT_THAT(MPI_Wait(&request, MPI_STATUS_IGNORE), Succeeds());
+    EXPECT_NE(MPI_File_close(&file), MPI_SUCCESS);
+  }
+}
+
 // The same, but nobody waits for the request: close does.
 TEST(MeetingTest, OneCallMoreShowsInCloseToo) {
   if (world_size() < 2) GTEST_SKIP() << "needs two ranks";

@@ -143,8 +143,7 @@ Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_v
 Meeting::~Meeting() {
   if (comm_ == MPI_COMM_NULL || !is_mpi_running()) return;
   const std::lock_guard lock(mutex_);
-  Backoff backoff;
-  for (look_after_pending(); !pending_.empty(); look_after_pending()) backoff.pause();
+  end_pending();
   listen();
   if (!broken_) PMPI_Comm_free(&comm_);
   for (auto& notice : notices_) {
@@ -188,12 +187,15 @@ bool Meeting::is_too_long(Waiting& waiting, std::uint64_t call) {
   return waited > longest_wait();
 }
 
+// In their order: that ranks differ in a later one ends those that are still there, and all ranks may have made the earlier ones.
 void Meeting::look_after_pending() {
-  for (auto at = pending_.begin(); !broken_ && at != pending_.end();) {
-    const auto next = std::next(at);
-    if (look_after(**at)) pending_.erase(at);
-    at = next;
-  }
+  while (!pending_.empty() && look_after(*pending_.front())) pending_.pop_front();
+}
+
+// Until none is left: in bounded time, with or without the others.
+void Meeting::end_pending() {
+  Backoff backoff;
+  for (look_after_pending(); !pending_.empty(); look_after_pending()) backoff.pause();
 }
 
 // True when it is known that all ranks made the call.
@@ -327,6 +329,7 @@ Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, c
   const auto& most = exchange->most;
   if (!exchange->is_same_call() && most[Exchange::kDoesNotWait] != 0) {
     const std::lock_guard lock(mutex_);
+    end_pending();
     give_up(tell_difference(*exchange));
     return *broken_;
   }

@@ -12,7 +12,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <list>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -92,6 +92,7 @@ class Meeting {
   Status await(const std::string& call, int code, MPI_Request& request, Backoff backoff = Backoff());
   // With the mutex held:
   void look_after_pending();
+  void end_pending();
   bool look_after(Pending& pending);
   bool is_too_long(Waiting& waiting, std::uint64_t call);
   void give_up(Outcome why);
@@ -111,8 +112,8 @@ class Meeting {
   std::mutex mutex_;                  // for what follows
   std::vector<std::uint64_t> heard_;  // by rank: the last call that it told to be waiting in
   std::vector<std::unique_ptr<Notice>> notices_;
-  std::list<std::unique_ptr<Pending>> pending_;  // calls that did not wait, in their order
-  std::optional<Outcome> broken_;                // why no rank can be met any more
+  std::deque<std::unique_ptr<Pending>> pending_;  // calls that did not wait, in their order
+  std::optional<Outcome> broken_;                 // why no rank can be met any more
 };
 
 /// WEIR_MPIIO_TIMEOUT
