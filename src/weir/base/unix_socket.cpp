@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
 namespace weir {
@@ -69,7 +70,7 @@ bool send_descriptors(int connection, std::span<const int> descriptors) {
 
 bool receive_descriptors(int connection, std::span<Descriptor> descriptors) {
   Message message;
-  if (recvmsg(connection, &message.header, MSG_CMSG_CLOEXEC) != 1) return false;
+  if (uninterrupted([&] { return recvmsg(connection, &message.header, MSG_CMSG_CLOEXEC); }) != 1) return false;
   const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
   if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
     return descriptors.empty();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -60,6 +61,7 @@ class Weir {
  public:
   Weir(std::vector<std::string> arguments, const fs::path& output)
       : out_(output.string() + ".out"), err_(output.string() + ".err") {
+    std::fflush(nullptr);  // or the child writes it, too
     process_ = ::fork();
     if (process_ == 0) become(std::move(arguments));
     ::setpgid(process_, process_);

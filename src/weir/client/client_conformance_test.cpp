@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weir/base/internal/signal_storm.h>
 #include <weir/base/testing.h>
 #include <weir/client/embedded.h>
 #include <weir/client/file_system.h>
@@ -365,6 +366,30 @@ TEST_P(ConformanceTest, RelayoutKeepsTheBytesAndOpenViewsFollow) {
   const auto usage = fs.usage();
   ASSERT_THAT(usage, IsOk());
   for (const TargetUsage& target : *usage) EXPECT_EQ(target.subfiles, 0) << "target " << target.target;
+}
+
+// Timers and profilers of a program interrupt system calls: that must neither fail nor take another way.
+TEST_P(ConformanceTest, SignalsOfTheProgramAreNoHindrance) {
+  const Cluster cluster(options());
+  const testing::SignalStorm storm;
+  const bool is_shared = GetParam().direct && std::string(GetParam().store) == "memory";
+  for (unsigned round = 0; round < 10; ++round) {
+    SCOPED_TRACE(round);
+    const FileSystem fs = cluster.connect();
+    const auto file = fs.create("/file", layout_of("stripe(unit=64K, over=3)"));
+    ASSERT_THAT(file, IsOk());
+    const auto view = file->linear();
+    ASSERT_THAT(view, IsOk());
+    const Bytes bytes = numbered(3 << 20, round);
+    ASSERT_THAT(view->write(0, bytes), IsOk());
+    EXPECT_EQ(view->report().direct_bytes, is_shared ? std::ssize(bytes) : 0);
+    Bytes back(bytes.size());
+    ASSERT_THAT(view->read(0, back), IsOk());
+    ASSERT_TRUE(back == bytes);
+    ASSERT_THAT(file->sync(), IsOk());
+    ASSERT_THAT(fs.remove("/file"), IsOk());
+  }
+  EXPECT_GT(storm.come(), 0);
 }
 
 TEST_P(ConformanceTest, LargeTransfersInManySlices) {

@@ -5,10 +5,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
 
@@ -54,12 +57,16 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
   }
   const Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection.is_open()) return unavailable("socket");
-  if (connect(connection.get(), address.get(), address.bytes) != 0) return unavailable("connect");
-  if (send(connection.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size())) {
-    return unavailable("send");
-  }
+  if (uninterrupted([&] { return connect(connection.get(), address.get(), address.bytes); }) != 0)
+    return unavailable("connect");
+  const ssize_t sent = uninterrupted([&] { return send(connection.get(), token.data(), token.size(), MSG_NOSIGNAL); });
+  if (sent != static_cast<ssize_t>(token.size())) return unavailable("send");
   pollfd readable{connection.get(), POLLIN, 0};
-  const int ready = poll(&readable, 1, static_cast<int>(timeout.count()));
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const int ready = uninterrupted([&] {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    return poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+  });
   if (ready == 0) errno = ETIMEDOUT;
   if (ready <= 0) return unavailable("wait for the answer");
   Descriptor handed[2];

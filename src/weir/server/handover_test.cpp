@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/base/internal/signal_storm.h>
 #include <weir/base/testing.h>
 #include <weir/server/internal/handover_server.h>
 #include <weir/server/lifeline.h>
@@ -51,6 +52,20 @@ TEST_F(HandoverTest, GivesTheSameMemoryOnce) {
   ASSERT_EQ(pread(memory.get(), &seen, 1, 5), 1);
   EXPECT_EQ(seen, 'x');
   EXPECT_THAT(fetch_memory(server->socket(), *token), StatusIs(ErrorCode::kPermission));
+}
+
+TEST_F(HandoverTest, SignalsOfTheProgramAreNoHindrance) {
+  start();
+  const testing::SignalStorm storm(100);
+  int fetched = 0;
+  while (storm.come() < 100) {
+    const auto token = server->offer(memory.get(), true, getuid());
+    ASSERT_THAT(token, IsOk());
+    const auto handed = fetch_memory(server->socket(), *token);
+    ASSERT_THAT(handed, IsOk()) << "after " << fetched;
+    close_both(*handed);
+    ++fetched;
+  }
 }
 
 TEST_F(HandoverTest, ProcessesOfOneUserOpenItThemselves) {

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/job_slurm.h>
 #include <weir/cli/internal/read_all.h>
@@ -160,8 +161,7 @@ Status JobKeeper::finish(const std::string& word) {
   to_.write_line(word);
   to_ = Pipe();
   int status = 0;
-  while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-  }
+  uninterrupted([&] { return ::waitpid(process_, &status, 0); });
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status::ok();
   if (WIFEXITED(status)) return {ErrorCode::kIoError, "some servers of the job did not stop in time and were killed"};
   // The servers went with it.

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
 namespace weir::net::internal {
@@ -100,7 +101,7 @@ Result<RingMemory> RingMemory::create() {
   Descriptor descriptor(::memfd_create("weir-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.is_open()) return io_error("memfd_create");
   // All of it now: later, there would be nobody to tell that there is none.
-  if (::fallocate(descriptor.get(), 0, 0, kFileBytes) != 0) return io_error("fallocate");
+  if (uninterrupted([&] { return ::fallocate(descriptor.get(), 0, 0, kFileBytes); }) != 0) return io_error("fallocate");
   if (::fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) return io_error("seal");
   WEIR_TRY(RingMemory memory, map(std::move(descriptor)));
   for (const std::size_t ring : {std::size_t{0}, std::size_t{1}}) new (&memory.control(ring)) RingControl;

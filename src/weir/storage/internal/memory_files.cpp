@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include <weir/base/system_call.h>
 #include <weir/base/unix_socket.h>
 #include <weir/log/log.h>
 
@@ -132,8 +133,7 @@ Descriptor make_tmpfs_in_namespace() {
   childs.reset();  // so that the end of the child is seen
   Descriptor mount;
   const bool has_come = receive_descriptors(ours.get(), {&mount, 1});
-  while (waitpid(child, nullptr, __WALL) < 0 && errno == EINTR) {
-  }
+  uninterrupted([&] { return waitpid(child, nullptr, __WALL); });
   return has_come ? std::move(mount) : Descriptor();
 }
 

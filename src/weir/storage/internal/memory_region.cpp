@@ -16,6 +16,7 @@
 #include <cstring>
 #include <string>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/storage/internal/memory_files.h>
 
@@ -45,11 +46,7 @@ Status system_error(const char* call, Offset bytes) {
 }
 
 int retry_fallocate(int descriptor, int mode, Offset from, Offset to) {
-  int failed = 0;
-  do {
-    failed = fallocate(descriptor, mode, from, to - from);
-  } while (failed != 0 && errno == EINTR);
-  return failed;
+  return uninterrupted([&] { return fallocate(descriptor, mode, from, to - from); });
 }
 
 void close_counted(int descriptor) {
@@ -89,8 +86,7 @@ Status make_pages(int descriptor, bool is_huge, Offset total) {
   WEIR_RETURN_IF_ERROR(lengthen(descriptor, total));
   if (is_huge) (void)retry_fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, total);  // or else of small ones
   for (Offset at = 0; at < total;) {
-    const ssize_t written = write_some_zeros(descriptor, at, total);
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = uninterrupted([&] { return write_some_zeros(descriptor, at, total); });
     if (written <= 0) return system_error("pwrite", total);
     at += written;
   }
