@@ -4,6 +4,7 @@
 
 #include <sys/time.h>
 
+#include <atomic>
 #include <csignal>
 
 namespace weir::testing {
@@ -14,7 +15,7 @@ class SignalStorm {
   explicit SignalStorm(int every_us = 300) {
     come_ = 0;
     struct sigaction action {};
-    action.sa_handler = [](int) { come_ = come_ + 1; };  // no SA_RESTART
+    action.sa_handler = [](int) { ++come_; };  // no SA_RESTART
     sigaction(SIGALRM, &action, &before_);
     const itimerval timer{{0, every_us}, {0, every_us}};
     setitimer(ITIMER_REAL, &timer, nullptr);
@@ -31,7 +32,7 @@ class SignalStorm {
   [[nodiscard]] int come() const { return come_; }
 
  private:
-  static inline volatile std::sig_atomic_t come_ = 0;
+  static inline std::atomic<int> come_ = 0;  // in whatever thread
   struct sigaction before_ {};
 };
 

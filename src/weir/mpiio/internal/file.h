@@ -87,6 +87,7 @@ class File : public std::enable_shared_from_this<File> {
 
  private:
   File() = default;
+  Outcome open_together(const Hints& given);
   Outcome open_on_first(const Hints& given);
   Outcome connect();
   Outcome bind_whole();

@@ -17,8 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kNoticeTag = 1;
 constexpr std::size_t kMaxShown = 160;  // characters of an argument in a message
-constexpr std::chrono::milliseconds kQuiet{500};
-constexpr int kLooksAtOthers = 64;  // at the request for each at what others tell
+constexpr int kLooksAtOthers = 64;      // at the request for each at what others tell
 
 // FNV-1a; a clash would let a mistake pass that nobody makes on purpose.
 std::uint64_t hash(std::uint64_t state, std::string_view text) {
@@ -122,14 +121,17 @@ struct Meeting::Pending {
   std::optional<Waiting> waiting;  // from the first look on
 };
 
-Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_view call) {
+Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_view call,
+                                                  std::chrono::milliseconds quiet) {
   std::unique_ptr<Meeting> meeting(new Meeting);
+  meeting->quiet_ = quiet;
   // On the heap: should the others not come, MPI writes here for ever.
   auto comm = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   PMPI_Comm_rank(parent, &meeting->rank_);
   PMPI_Comm_size(parent, &meeting->size_);
   meeting->heard_.resize(static_cast<std::size_t>(meeting->size_));
+  meeting->received_.resize(static_cast<std::size_t>(meeting->size_));
   const Status status = meeting->await(std::string(call), PMPI_Comm_idup(parent, comm.get(), &request), request);
   if (!status.is_ok()) {
     static_cast<void>(comm.release());
@@ -141,16 +143,40 @@ Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_v
 }
 
 Meeting::~Meeting() {
-  if (comm_ == MPI_COMM_NULL || !is_mpi_running()) return;
+  if (!is_mpi_running()) return;
   const std::lock_guard lock(mutex_);
   end_pending();
-  listen();
-  if (!broken_) PMPI_Comm_free(&comm_);
   for (auto& notice : notices_) {
     int is_done = 0;
     WEIR_REAL(MPI_Test)(&notice->request, &is_done, MPI_STATUS_IGNORE);
     if (is_done == 0) static_cast<void>(notice.release());  // MPI may still read it
   }
+}
+
+void Meeting::adjourn(const std::string& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    end_pending();
+    if (broken_ || !is_same_call_) return;
+    is_adjourning_ = true;
+  }
+  if (size_ > 1) {
+    const Result<std::vector<Offset>> announced = gather(call, std::span(&announced_, 1));
+    if (!announced.is_ok()) return;
+    const std::lock_guard lock(mutex_);
+    for (Backoff backoff; !has_received(*announced);) backoff.pause();
+  }
+  PMPI_Comm_free(&comm_);
+}
+
+// They were sent, so they come.
+bool Meeting::has_received(const std::vector<Offset>& announced) {
+  listen();
+  for (int other = 0; other < size_; ++other) {
+    const auto at = static_cast<std::size_t>(other);
+    if (other != rank_ && received_[at] < announced[at]) return false;
+  }
+  return true;
 }
 
 Status Meeting::await(const std::string& call, int code, MPI_Request& request, Backoff backoff) {
@@ -179,9 +205,9 @@ Status Meeting::await(const std::string& call, int code, MPI_Request& request, B
 // After a while, tells the others.
 bool Meeting::is_too_long(Waiting& waiting, std::uint64_t call) {
   const auto waited = Clock::now() - waiting.start;
-  if (waiting.is_quiet && waited > std::min<Clock::duration>(kQuiet, longest_wait() / 2)) {
+  if (waiting.is_quiet && waited > std::min<Clock::duration>(quiet_, longest_wait() / 2)) {
     waiting.is_quiet = false;
-    announce(call);
+    if (!is_adjourning_) announce(call);
   }
   if (!waiting.is_quiet) listen();
   return waited > longest_wait();
@@ -234,6 +260,7 @@ void Meeting::give_up(Outcome why) {
 
 void Meeting::announce(std::uint64_t call) {
   if (comm_ == MPI_COMM_NULL) return;
+  ++announced_;
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
     auto notice = std::make_unique<Notice>(Notice{call, MPI_REQUEST_NULL});
@@ -250,8 +277,9 @@ void Meeting::listen() {
     if (PMPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, comm_, &is_there, &status) != MPI_SUCCESS || is_there == 0) return;
     std::uint64_t call = 0;
     PMPI_Recv(&call, 1, MPI_UINT64_T, status.MPI_SOURCE, kNoticeTag, comm_, MPI_STATUS_IGNORE);
-    auto& heard = heard_[static_cast<std::size_t>(status.MPI_SOURCE)];
-    heard = std::max(heard, call);
+    const auto other = static_cast<std::size_t>(status.MPI_SOURCE);
+    heard_[other] = std::max(heard_[other], call);
+    ++received_[other];
   }
 }
 
@@ -327,6 +355,7 @@ Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, c
     return status;
   }
   const auto& most = exchange->most;
+  is_same_call_ = exchange->is_same_call();
   if (!exchange->is_same_call() && most[Exchange::kDoesNotWait] != 0) {
     const std::lock_guard lock(mutex_);
     end_pending();

@@ -6,6 +6,9 @@
 // others get an error that names it.  To know who has come, a rank that has waited for a while tells all others that it is there; those
 // who never tell are missing.  After that the communicator is of no more use, and every later call fails at once.
 //
+// All that was told must have arrived before the communicator is freed: Open MPI gives its number to the next one, and what arrives late would be
+// taken for a message of that one.
+//
 // A call that does not block joins the same sequence of reductions and goes on; whether the others came shows when the program waits for its
 // request.  Since it may have joined several by then, ranks that differ cannot meet once more to tell each other how: the reduction itself
 // carries two calls that differ and who made them, and that is the end of the communicator too.
@@ -53,8 +56,12 @@ struct Parcels {
 /// \threadsafety Collective calls by one thread at a time, as MPI demands; test() by any.
 class Meeting {
  public:
-  /// Collective over `parent`, which is duplicated.  \error MPI_ERR_COMM
-  static Result<std::unique_ptr<Meeting>> convene(MPI_Comm parent, std::string_view call);
+  static constexpr std::chrono::milliseconds kQuiet{500};
+
+  /// Collective over `parent`, which is duplicated.  `quiet`: how long a rank waits before it tells the others.  \error MPI_ERR_COMM
+  static Result<std::unique_ptr<Meeting>> convene(MPI_Comm parent, std::string_view call,
+                                                  std::chrono::milliseconds quiet = kQuiet);
+  /// Does not free the communicator: adjourn() does.
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -71,6 +78,9 @@ class Meeting {
   Outcome arrive(const std::string& call, std::shared_ptr<Arrival>& arrival);
   /// True as soon as the arrival has an outcome.  From the first look on, others have as long to come as to other calls.
   bool test(const Arrival& arrival);
+
+  /// After meeting for the last time: frees the communicator, unless ranks made different calls, or could not be met.
+  void adjourn(const std::string& call);
 
   /// After meeting: the sum of the values of all lower ranks, and the value of `root`.
   Result<Offset> sum_below(const std::string& call, Offset value);
@@ -98,6 +108,7 @@ class Meeting {
   void give_up(Outcome why);
   void announce(std::uint64_t call);
   void listen();
+  bool has_received(const std::vector<Offset>& announced);
   [[nodiscard]] std::string missing(std::uint64_t call) const;
   // Of ranks that did not make the same call, and of which some do not wait.
   [[nodiscard]] Outcome tell_difference(const Exchange& exchange) const;
@@ -107,10 +118,16 @@ class Meeting {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-  std::uint64_t calls_ = 0;  // only collective calls touch it
+  std::chrono::milliseconds quiet_ = kQuiet;
+  // Only collective calls touch these:
+  std::uint64_t calls_ = 0;
+  bool is_same_call_ = true;  // that all ranks made the last time
 
   std::mutex mutex_;                  // for what follows
   std::vector<std::uint64_t> heard_;  // by rank: the last call that it told to be waiting in
+  std::vector<Offset> received_;      // by rank: how often it told
+  Offset announced_ = 0;              // how often this one told all others
+  bool is_adjourning_ = false;        // tells no more
   std::vector<std::unique_ptr<Notice>> notices_;
   std::deque<std::unique_ptr<Pending>> pending_;  // calls that did not wait, in their order
   std::optional<Outcome> broken_;                 // why no rank can be met any more

@@ -60,31 +60,42 @@ Outcome File::open(MPI_Comm comm, const std::string& path, int amode, MPI_Info i
   file->path_ = path;
   file->amode_ = amode;
   WEIR_TRY(file->meeting_, Meeting::convene(comm, concat(kCall, " ", path)));
-  WEIR_PASS(file->meet(kCall, {{"file", path}, {"access mode", concat(amode)}}, check_amode(path, amode),
-                       Together::kAllOrNone));
   const Hints given = Hints::read(info);
-  Outcome mine = file->connect();
-  const bool is_first = file->meeting_->rank() == 0;
-  if (mine.is_ok() && is_first) mine = file->open_on_first(given);
-  WEIR_PASS(file->meet(kCall, {}, mine, Together::kAllOrNone, &file->is_as_viewed_));
-  if (!is_first)
-    mine = [&]() -> Outcome {
-      WEIR_TRY(file->data_, file->fs_->open(path));
-      return Outcome::ok();
-    }();
-  if (mine.is_ok()) mine = file->bind_whole();
-  WEIR_PASS(file->meet(kCall, {}, mine, Together::kAllOrNone));
-  WEIR_TRY(const Offset shared_id, file->meeting_->value_of(kCall, 0, static_cast<Offset>(file->shared_id_)));
-  file->shared_id_ = static_cast<std::uint64_t>(shared_id);
-  if ((amode & MPI_MODE_APPEND) != 0) {
-    WEIR_TRY(file->position_, file->meeting_->value_of(kCall, 0, file->position_));
-    file->is_shared_used_ = true;  // it does not start at 0
+  const Outcome outcome = file->open_together(given);
+  if (!outcome.is_ok()) {
+    file->meeting_->adjourn(concat(kCall, " ", path));
+    return outcome;
   }
   file->hints_ = given;
   describe_layout(file->data_->layout(), file->hints_);
   file->set_error_handler(default_handler());
   if (trace::is_on) file->trace_opening(given, start);
   opened = std::move(file);
+  return Outcome::ok();
+}
+
+// Fails on all ranks or on none.
+Outcome File::open_together(const Hints& given) {
+  constexpr const char* kCall = "MPI_File_open";
+  WEIR_PASS(meet(kCall, {{"file", path_}, {"access mode", concat(amode_)}}, check_amode(path_, amode_),
+                 Together::kAllOrNone));
+  Outcome mine = connect();
+  const bool is_first = meeting_->rank() == 0;
+  if (mine.is_ok() && is_first) mine = open_on_first(given);
+  WEIR_PASS(meet(kCall, {}, mine, Together::kAllOrNone, &is_as_viewed_));
+  if (!is_first)
+    mine = [&]() -> Outcome {
+      WEIR_TRY(data_, fs_->open(path_));
+      return Outcome::ok();
+    }();
+  if (mine.is_ok()) mine = bind_whole();
+  WEIR_PASS(meet(kCall, {}, mine, Together::kAllOrNone));
+  WEIR_TRY(const Offset shared_id, meeting_->value_of(kCall, 0, static_cast<Offset>(shared_id_)));
+  shared_id_ = static_cast<std::uint64_t>(shared_id);
+  if ((amode_ & MPI_MODE_APPEND) != 0) {
+    WEIR_TRY(position_, meeting_->value_of(kCall, 0, position_));
+    is_shared_used_ = true;  // it does not start at 0
+  }
   return Outcome::ok();
 }
 
@@ -154,7 +165,7 @@ Outcome File::close() {
     Outcome removed = named(kCall, path_, fs_->remove(path_));
     if (outcome.is_ok()) outcome = std::move(removed);
   }
-  meeting_.reset();
+  meeting_->adjourn(concat(kCall, " ", path_));
   trace::closed(this);
   return outcome;
 }
