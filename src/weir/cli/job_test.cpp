@@ -338,6 +338,19 @@ TEST_F(JobTest, KilledItLeavesNothing) {
   for (const internal::Process& server : servers) EXPECT_FALSE(server.is_running());
 }
 
+// Of its session, so that ranks that yield give way to them; not of its process group, so that Ctrl-C is for the program only.
+TEST_F(JobTest, ServersAreInTheSessionOfTheProgram) {
+  Weir job = start_shell("cp $WEIR_FS.servers " + local("servers") + "; touch " + local("ready") + "; exec sleep 1000");
+  ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); })) << job.err();
+  std::ifstream list(local("servers"));
+  internal::Process server;
+  ASSERT_TRUE(list >> server.number >> server.started);
+  EXPECT_EQ(::getsid(static_cast<pid_t>(server.number)), ::getsid(0));
+  EXPECT_EQ(::getpgid(static_cast<pid_t>(server.number)), server.number);
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 128 + SIGTERM);
+}
+
 TEST_F(JobTest, ServersEndWithTheirKeeper) {
   Weir job = start_shell("cp $WEIR_FS.servers " + local("servers") + "; touch " + local("ready") + "; exec sleep 1000");
   ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); })) << job.err();

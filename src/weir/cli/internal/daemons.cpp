@@ -67,7 +67,8 @@ Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const
   if (middle == 0) {
     const pid_t server = ::fork();
     if (server != 0) ::_exit(server < 0 ? 1 : 0);
-    settle_in_background(options.log_file, down.read.get(), up.write.get());
+    const Session session = options.follows_parent ? Session::kCallers : Session::kOwn;
+    settle_in_background(session, options.log_file, down.read.get(), up.write.get());
     Pipe out = std::move(up.write);
     out.write_line(std::to_string(::getpid()));
     const int code = serve(options, index, key, down.read, std::move(out));
@@ -173,8 +174,12 @@ Result<PipeEnds> make_pipe() {
   return PipeEnds{Pipe(ends[0]), Pipe(ends[1])};
 }
 
-void settle_in_background(const std::string& log_file, int keep_in, int keep_out) {
-  ::setsid();
+void settle_in_background(Session session, const std::string& log_file, int keep_in, int keep_out) {
+  if (session == Session::kOwn) {
+    ::setsid();
+  } else {
+    ::setpgid(0, 0);
+  }
   ::umask(077);
   static_cast<void>(!::chdir("/"));
   const int nowhere = ::open("/dev/null", O_RDWR);

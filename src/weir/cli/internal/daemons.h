@@ -83,9 +83,17 @@ struct Daemon {
 /// \pre No other thread runs in this process.
 Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& key);
 
-/// For a process that goes on in the background: a session of its own, standard input from nowhere, output to the log, everything else that was
-/// open closed but two descriptors.
-void settle_in_background(const std::string& log_file, int keep_in, int keep_out);
+/// Of a process in the background.
+enum class Session : std::uint8_t {
+  kOwn,  ///< It outlives whoever started it.
+  /// With a process group of its own, so that signals of the terminal do not reach it.  Linux deals processors to sessions (autogroup), and yielding
+  /// gives way within one only: ranks that wait for each other must give way to their servers.
+  kCallers,
+};
+
+/// For a process that goes on in the background: standard input from nowhere, output to the log, everything else that was open closed but two
+/// descriptors.
+void settle_in_background(Session session, const std::string& log_file, int keep_in, int keep_out);
 
 /// The server that this process is, from now on: says and hears on the two pipes what the picture above shows.
 /// \returns its exit code.
