@@ -149,6 +149,14 @@ class JobTest : public ::testing::Test {
   Weir start_shell(const std::string& script, std::vector<std::string> options = {}) {
     return start(std::move(options), {"sh", "-c", script});
   }
+  /// A job that waits until it is ended; `server`: its first one.
+  Weir start_waiting(internal::Process& server) {
+    Weir job =
+        start_shell("cp $WEIR_FS.servers " + local("servers") + "; touch " + local("ready") + "; exec sleep 1000");
+    EXPECT_TRUE(comes_true([&] { return fs::exists(local("ready")); }));
+    std::ifstream(local("servers")) >> server.number >> server.started;
+    return job;
+  }
   int code_of(const std::string& script) { return start_shell(script).wait(); }
 
   fs::path folder_;
@@ -340,11 +348,9 @@ TEST_F(JobTest, KilledItLeavesNothing) {
 
 // Of its session, so that ranks that yield give way to them; not of its process group, so that Ctrl-C is for the program only.
 TEST_F(JobTest, ServersAreInTheSessionOfTheProgram) {
-  Weir job = start_shell("cp $WEIR_FS.servers " + local("servers") + "; touch " + local("ready") + "; exec sleep 1000");
-  ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); })) << job.err();
-  std::ifstream list(local("servers"));
   internal::Process server;
-  ASSERT_TRUE(list >> server.number >> server.started);
+  Weir job = start_waiting(server);
+  ASSERT_TRUE(server.is_running()) << job.err();
   EXPECT_EQ(::getsid(static_cast<pid_t>(server.number)), ::getsid(0));
   EXPECT_EQ(::getpgid(static_cast<pid_t>(server.number)), server.number);
   job.send(SIGTERM);
@@ -352,11 +358,9 @@ TEST_F(JobTest, ServersAreInTheSessionOfTheProgram) {
 }
 
 TEST_F(JobTest, ServersEndWithTheirKeeper) {
-  Weir job = start_shell("cp $WEIR_FS.servers " + local("servers") + "; touch " + local("ready") + "; exec sleep 1000");
-  ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); })) << job.err();
-  std::ifstream list(local("servers"));
   internal::Process server;
-  ASSERT_TRUE(list >> server.number >> server.started);
+  Weir job = start_waiting(server);
+  ASSERT_TRUE(server.is_running()) << job.err();
   // The keeper is the parent of the servers.
   std::ifstream file("/proc/" + std::to_string(server.number) + "/stat");
   std::string skip;
