@@ -164,12 +164,14 @@ void Meeting::adjourn(const std::string& call) {
     const Result<std::vector<Offset>> announced = gather(call, std::span(&announced_, 1));
     if (!announced.is_ok()) return;
     const std::lock_guard lock(mutex_);
-    for (Backoff backoff; !has_received(*announced);) backoff.pause();
+    const Clock::time_point deadline = Clock::now() + longest_wait();
+    for (Backoff backoff; !has_received(*announced); backoff.pause()) {
+      if (Clock::now() > deadline) return;
+    }
   }
   PMPI_Comm_free(&comm_);
 }
 
-// They were sent, so they come.
 bool Meeting::has_received(const std::vector<Offset>& announced) {
   listen();
   for (int other = 0; other < size_; ++other) {
