@@ -48,6 +48,10 @@ function(weir_set_warnings target)
     # GCC 12 sees ghosts in every std::variant, all the more with sanitizers; Clang and the sanitizers look for the real ones.
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
   endif()
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Unnamed namespaces of included sources look like those of headers.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
   if(WEIR_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

@@ -6,7 +6,10 @@
 //   EXPECT_THAT(checked_mul(a, b), StatusIs(ErrorCode::kOutOfRange, HasSubstr("2^62")));
 //   EXPECT_THAT(checked_add(1, 2), IsOkAndHolds(3));
 
+#include <cstdint>
+#include <cstdlib>
 #include <ostream>
+#include <random>
 #include <type_traits>
 #include <utility>
 
@@ -36,6 +39,12 @@ void PrintTo(const Result<T>& result, std::ostream* out) {
 }  // namespace weir
 
 namespace weir::testing {
+
+/// WEIR_TEST_SEED, or another seed for each run: to be printed by the test.
+inline std::uint64_t choose_seed() {
+  if (const char* given = std::getenv("WEIR_TEST_SEED")) return std::strtoull(given, nullptr, 10);
+  return std::random_device{}();
+}
 
 inline const Status& to_status(const Status& status) { return status; }
 template <typename T>

@@ -16,9 +16,9 @@ std::string quoted(std::string_view text) {
 
 TEST(JsonTextTest, PlacesCommas) {
   std::string out;
-  JsonWriter json(out);
-  json.begin_object().field("a", 1).key("b").begin_array().value(1).begin_array().end_array().value("x").end_array();
-  json.field("c", true).key("d").null().key("e").begin_object().end_object().end_object();
+  JsonWriter writer(out);
+  writer.begin_object().field("a", 1).key("b").begin_array().value(1).begin_array().end_array().value("x").end_array();
+  writer.field("c", true).key("d").null().key("e").begin_object().end_object().end_object();
   EXPECT_EQ(out, R"({"a":1,"b":[1,[],"x"],"c":true,"d":null,"e":{}})");
 }
 

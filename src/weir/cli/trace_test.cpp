@@ -347,11 +347,11 @@ TEST_F(ReportCommandTest, WritesJson) {
   add("a.0.trace", columns_of(0, 1));
   const auto outcome = testing::weir({"report", folder_.string(), "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const auto json = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(json["files"][0]["path"], "/out");
-  EXPECT_EQ(json["files"][0]["write"]["bytes"], 65536);
-  EXPECT_EQ(json["files"][0]["write"]["sizes"]["65536"], 1);
-  EXPECT_EQ(json["files"][0]["phases"]["meet"], 0.25);
+  const auto answer = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(answer["files"][0]["path"], "/out");
+  EXPECT_EQ(answer["files"][0]["write"]["bytes"], 65536);
+  EXPECT_EQ(answer["files"][0]["write"]["sizes"]["65536"], 1);
+  EXPECT_EQ(answer["files"][0]["phases"]["meet"], 0.25);
 }
 
 TEST_F(ReportCommandTest, SaysWhatIsWrong) {

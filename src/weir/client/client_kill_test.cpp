@@ -150,7 +150,7 @@ class Servers {
   std::vector<std::unique_ptr<ServerProcess>> servers_;
 };
 
-layout::Partition layout_of(const std::string& text) {
+layout::Partition kill_layout_of(const std::string& text) {
   auto partition = layout::parse(text);
   EXPECT_THAT(partition, IsOk());
   return *partition;
@@ -166,7 +166,7 @@ struct DirectTest : ::testing::Test {
     auto connected = servers->connect();
     ASSERT_THAT(connected, IsOk());
     fs.emplace(std::move(connected).value());
-    auto created = fs->create("/file", layout_of("stripe(unit=64K, over=2)"));
+    auto created = fs->create("/file", kill_layout_of("stripe(unit=64K, over=2)"));
     ASSERT_THAT(created, IsOk());
     file.emplace(std::move(created).value());
     auto made = file->linear();
@@ -291,7 +291,7 @@ class Load {
     constexpr std::array kLayouts{"stripe(unit=4000, over=3)", "stripe(unit=64K, over=5)",
                                   "hpf(shape=[100,50], elem=8, dist=(CYCLIC(3),BLOCK), grid=[2,2])"};
     for (int file = 0; file < kFiles; ++file) {
-      WEIR_TRY(File opened, fs.create(path_of(file), layout_of(kLayouts[static_cast<std::size_t>(file)])));
+      WEIR_TRY(File opened, fs.create(path_of(file), kill_layout_of(kLayouts[static_cast<std::size_t>(file)])));
       WEIR_TRY(View view, opened.linear());
       files_.push_back(std::move(opened));
       views_.push_back(std::move(view));
@@ -328,7 +328,7 @@ class Load {
   Status make_name(const FileSystem& fs) {
     const std::string path = concat("/name", ++names_made_);
     unsure_ = {path};
-    const Status status = fs.create(path, layout_of("stripe(unit=8, over=1)"), {.exclusive = true}).status();
+    const Status status = fs.create(path, kill_layout_of("stripe(unit=8, over=1)"), {.exclusive = true}).status();
     if (status.is_ok()) names_.insert(path), unsure_.clear();
     return status;
   }

@@ -14,6 +14,7 @@ namespace weir::client {
 using internal::Access;
 using internal::BoundView;
 using internal::Incarnation;
+using internal::look_up;
 using internal::OpenFile;
 using internal::Repeat;
 using internal::Session;
@@ -21,12 +22,6 @@ using internal::Session;
 namespace {
 
 constexpr std::uint32_t kListAtOnce = 1000;
-
-Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
-  wire::LookupT lookup;
-  lookup.path = path;
-  return session.call<wire::AttributesT>(0, std::move(lookup));
-}
 
 Result<std::shared_ptr<OpenFile>> open_with(const std::shared_ptr<Session>& session, const std::string& path,
                                             const wire::AttributesT& attributes) {

@@ -29,20 +29,20 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kSize = std::size_t{4} << 20;
 
-layout::Partition layout_of(const std::string& text) { return *layout::parse(text); }
-layout::Partition wide() { return layout_of("stripe(unit=64K, over=3)"); }
-layout::Partition narrow() { return layout_of("stripe(unit=4K, over=2)"); }
+layout::Partition parsed_layout(const std::string& text) { return *layout::parse(text); }
+layout::Partition wide() { return parsed_layout("stripe(unit=64K, over=3)"); }
+layout::Partition narrow() { return parsed_layout("stripe(unit=4K, over=2)"); }
 
 Bytes filled(std::size_t size, int value) { return Bytes(size, static_cast<std::byte>(value)); }
 
-struct Case {
+struct RelayoutCase {
   const char* name;
   const char* store;
   bool direct;
 };
-std::ostream& operator<<(std::ostream& out, const Case& value) { return out << value.name; }
+std::ostream& operator<<(std::ostream& out, const RelayoutCase& value) { return out << value.name; }
 
-class RelayoutTest : public ::testing::TestWithParam<Case> {
+class RelayoutTest : public ::testing::TestWithParam<RelayoutCase> {
  protected:
   static ClusterOptions options() {
     ClusterOptions options;
@@ -135,7 +135,7 @@ TEST_P(RelayoutTest, TwoAtOnceAreRefused) {
   int calls = 0;
   RelayoutOptions relayout;
   relayout.progress = [&](Offset, Offset) {
-    if (++calls == 1) second = other.relayout("/file", layout_of("stripe(unit=1K, over=3)"));
+    if (++calls == 1) second = other.relayout("/file", parsed_layout("stripe(unit=1K, over=3)"));
   };
   // The second took the place of the first before it failed, so the first may not end either: the old layout serves.
   EXPECT_THAT(fs.relayout("/file", narrow(), relayout), StatusIs(ErrorCode::kStale));
@@ -246,8 +246,8 @@ TEST_P(RelayoutTest, OneThatStoppedBeforeItsLastStepIsRepaired) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, RelayoutTest,
-                         ::testing::Values(Case{"MemoryDirect", "memory", true}, Case{"Memory", "memory", false},
-                                           Case{"Disk", "disk", true}),
+                         ::testing::Values(RelayoutCase{"MemoryDirect", "memory", true},
+                                           RelayoutCase{"Memory", "memory", false}, RelayoutCase{"Disk", "disk", true}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

@@ -25,7 +25,7 @@ using weir::testing::StatusIs;
 
 using Bytes = std::vector<std::byte>;
 
-Bytes numbered(std::size_t size, unsigned salt) {
+Bytes numbered_bytes(std::size_t size, unsigned salt) {
   Bytes bytes(size);
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * 2654435761u + salt) >> 11);
   return bytes;
@@ -33,7 +33,7 @@ Bytes numbered(std::size_t size, unsigned salt) {
 
 layout::Partition stripes() { return *layout::parse("stripe(unit=64K, over=3)"); }
 
-constexpr std::size_t kSize = std::size_t{3} << 20;
+constexpr std::size_t kRestartSize = std::size_t{3} << 20;
 
 class RestartTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -54,7 +54,7 @@ TEST_P(RestartTest, SyncTellsOnceThatBytesMayBeLost) {
   const FileSystem fs = cluster.connect();
   const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
   const View view = *file.linear();
-  const Bytes bytes = numbered(kSize, 1);
+  const Bytes bytes = numbered_bytes(kRestartSize, 1);
   ASSERT_THAT(view.write(0, bytes), IsOk());
   restart(cluster, 1);
   EXPECT_THAT(file.sync(), StatusIs(ErrorCode::kIoError, AllOf(HasSubstr("server 1"), HasSubstr("/file"))));
@@ -68,7 +68,7 @@ TEST_P(RestartTest, WhatWasSyncedIsNotSaidToBeLost) {
   const FileSystem fs = cluster.connect();
   const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
   const View view = *file.linear();
-  const Bytes bytes = numbered(kSize, 2);
+  const Bytes bytes = numbered_bytes(kRestartSize, 2);
   ASSERT_THAT(view.write(0, bytes), IsOk());
   ASSERT_THAT(file.sync(), IsOk());
   restart(cluster, 1);
@@ -84,7 +84,7 @@ TEST_P(RestartTest, EveryKindOfChangeIsRemembered) {
   const FileSystem fs = cluster.connect();
   const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
   const View view = *file.linear();
-  const Bytes few = numbered(100, 3);
+  const Bytes few = numbered_bytes(100, 3);
   const auto expect_lost = [&](const char* what) {
     SCOPED_TRACE(what);
     restart(cluster, 1);
@@ -106,9 +106,9 @@ TEST_P(RestartTest, CloseTellsToo) {
   Cluster cluster(on("disk"));
   const FileSystem fs = cluster.connect();
   const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
-  ASSERT_THAT(file.linear()->write(0, numbered(kSize, 4)), IsOk());
+  ASSERT_THAT(file.linear()->write(0, numbered_bytes(kRestartSize, 4)), IsOk());
   EXPECT_THAT(file.close(), IsOk()) << "nothing happened";
-  ASSERT_THAT(file.linear()->write(0, numbered(kSize, 5)), IsOk());
+  ASSERT_THAT(file.linear()->write(0, numbered_bytes(kRestartSize, 5)), IsOk());
   restart(cluster, 2);
   EXPECT_THAT(file.close(), StatusIs(ErrorCode::kIoError, AllOf(HasSubstr("server 2"), HasSubstr("/file"))));
 }
@@ -119,7 +119,7 @@ TEST_P(RestartTest, BytesThatWereInMemoryAreNotReadAsZeros) {
   const FileSystem fs = cluster.connect();
   const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
   const View view = *file.linear();
-  const Bytes bytes = numbered(kSize, 6);
+  const Bytes bytes = numbered_bytes(kRestartSize, 6);
   ASSERT_THAT(view.write(0, bytes), IsOk());
   ASSERT_THAT(file.sync(), IsOk());
   restart(cluster, 1);
@@ -151,7 +151,7 @@ TEST_P(RestartTest, FilesAreMadeWhileAServerIsDown) {
   const FileSystem fs = cluster.connect();
   const auto file = fs.create("/file", stripes(), {.targets = {0, 1, 2}});
   ASSERT_THAT(file, IsOk());
-  Bytes few = numbered(1000, 7);
+  Bytes few = numbered_bytes(1000, 7);
   EXPECT_THAT(file->linear()->write(0, few), IsOk());
   EXPECT_THAT(file->linear()->write(2 * 65536, few), StatusIs(ErrorCode::kUnavailable));
   cluster.start(2);

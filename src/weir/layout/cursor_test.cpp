@@ -15,12 +15,12 @@ using weir::testing::IsOk;
 constexpr Order kOrders[] = {Order::kFile, Order::kA, Order::kB};
 constexpr Budget kTiny{.runs = 4, .steps = 64};
 
-struct Side {
+struct CursorSide {
   Pattern pattern;
   Element element;
 };
 
-Side make_side(Random& random) {
+CursorSide make_cursor_side(Random& random) {
   if (random.chance(25)) {
     const auto partition = Partition::create(oracle::random_description(random), {.disp = random.between(0, 20)});
     EXPECT_THAT(partition, IsOk());
@@ -32,12 +32,6 @@ Side make_side(Random& random) {
   const auto element = Element::create(pattern.set, pattern.placement());
   EXPECT_THAT(element, IsOk()) << oracle::describe(pattern);
   return {std::move(pattern), *element};
-}
-
-Element make(FallsSet set, Element::Placement placement) {
-  auto element = Element::create(std::move(set), placement);
-  EXPECT_THAT(element, IsOk());
-  return element.is_ok() ? *element : Element{};
 }
 
 std::vector<Piece> walk(PieceCursor cursor, std::size_t most = 100000) {
@@ -55,17 +49,17 @@ std::string describe(const Window& window) {
                 window.b.from, ", ", window.b.to, ")");
 }
 
-struct Case {
-  Side a;
-  Side b;
+struct CursorCase {
+  CursorSide a;
+  CursorSide b;
   Window window;
   BruteElement brute_a;
   BruteElement brute_b;
 };
 
-Case make_case(Random& random) {
-  Side a = make_side(random);
-  Side b = make_side(random);
+CursorCase make_case(Random& random) {
+  CursorSide a = make_cursor_side(random);
+  CursorSide b = make_cursor_side(random);
   const Offset end = random.between(0, 300);
   // A byte of element range [0, count_below(end)) lies below end + one period, in the file.
   const Offset reach = end + 2 * (a.pattern.period + b.pattern.period);
@@ -79,7 +73,7 @@ Case make_case(Random& random) {
   return {std::move(a), std::move(b), window, std::move(brute_a), std::move(brute_b)};
 }
 
-void expect_walk(const Case& c, const Budget& budget) {
+void expect_walk(const CursorCase& c, const Budget& budget) {
   SCOPED_TRACE(oracle::describe(c.a.pattern) + " and " + oracle::describe(c.b.pattern));
   SCOPED_TRACE(describe(c.window));
   const auto bytes = oracle::common_bytes(c.brute_a, c.brute_b, c.window);
@@ -99,8 +93,8 @@ TEST(PieceCursorTest, GivesTheSameWithATinyBudget) {
 
 TEST(PieceCursorTest, StartsAWalkThatHasNoEnd) {
   oracle::for_cases(1500, [](Random& random) {
-    const Side a = make_side(random);
-    const Side b = make_side(random);
+    const CursorSide a = make_cursor_side(random);
+    const CursorSide b = make_cursor_side(random);
     SCOPED_TRACE(oracle::describe(a.pattern) + " and " + oracle::describe(b.pattern));
     constexpr Offset kEnd = 500;
     const BruteElement brute_a = BruteElement::reaching(a.pattern, kEnd + 200);
@@ -124,8 +118,8 @@ TEST(PieceCursorTest, StartsAWalkThatHasNoEnd) {
 }
 
 TEST(PieceCursorTest, FindsNothingAtOnceWhereNothingIs) {
-  const Element even = make({{0, 0, 0, 1, {}}}, {.period = 2});
-  const Element odd = make({{1, 1, 0, 1, {}}}, {.period = 2});
+  const Element even = oracle::make({{0, 0, 0, 1, {}}}, {.period = 2});
+  const Element odd = oracle::make({{1, 1, 0, 1, {}}}, {.period = 2});
   for (const Order order : kOrders) {
     EXPECT_EQ(PieceCursor(even, odd, order).next(), std::nullopt);
     EXPECT_EQ(PieceCursor(even, Element{}, order).next(), std::nullopt);
@@ -134,7 +128,7 @@ TEST(PieceCursorTest, FindsNothingAtOnceWhereNothingIs) {
 }
 
 TEST(PieceCursorTest, JoinsWhatContinuesInBothElementsThoughNotInTheFile) {
-  const Element a = make({{0, 3, 0, 1, {}}}, {.period = 8});
+  const Element a = oracle::make({{0, 3, 0, 1, {}}}, {.period = 8});
   const Window window{.file = {}, .a = {1, 11}, .b = {}};
   EXPECT_EQ(walk(PieceCursor(a, a, Order::kA, window)), (std::vector<Piece>{{1, 1, 1, 10}}));
   EXPECT_EQ(walk(PieceCursor(a, a, Order::kB, window)), (std::vector<Piece>{{1, 1, 1, 10}}));
@@ -143,8 +137,8 @@ TEST(PieceCursorTest, JoinsWhatContinuesInBothElementsThoughNotInTheFile) {
 }
 
 TEST(PieceCursorTest, WalksATransposedElementInItsOwnOrder) {
-  const Element columns = make({{0, 8, 1, 3, {{0, 0, 3, 3, {}}}}}, {.period = 9});  // a 3 x 3 array by columns
-  const Element rows = make({{0, 8, 0, 1, {}}}, {.period = 9});
+  const Element columns = oracle::make({{0, 8, 1, 3, {{0, 0, 3, 3, {}}}}}, {.period = 9});  // a 3 x 3 array by columns
+  const Element rows = oracle::make({{0, 8, 0, 1, {}}}, {.period = 9});
   const Window window{.file = {3, 9}, .a = {}, .b = {}};
   EXPECT_EQ(walk(PieceCursor(columns, rows, Order::kA, window)),
             (std::vector<Piece>{{3, 1, 3, 1}, {6, 2, 6, 1}, {4, 4, 4, 1}, {7, 5, 7, 1}, {5, 7, 5, 1}, {8, 8, 8, 1}}));
@@ -153,8 +147,8 @@ TEST(PieceCursorTest, WalksATransposedElementInItsOwnOrder) {
 }
 
 TEST(PieceCursorTest, IsMovable) {
-  const Element a = make({{0, 3, 0, 1, {}}}, {.period = 8});
-  const Element b = make({{2, 5, 0, 1, {}}}, {.period = 8});
+  const Element a = oracle::make({{0, 3, 0, 1, {}}}, {.period = 8});
+  const Element b = oracle::make({{2, 5, 0, 1, {}}}, {.period = 8});
   PieceCursor first(a, b, Order::kFile);
   EXPECT_EQ(first.next(), (Piece{2, 2, 0, 2}));
   PieceCursor second(std::move(first));

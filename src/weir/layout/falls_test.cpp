@@ -12,17 +12,6 @@ using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::StatusIs;
 
-/// `depth` FALLS, one in another.
-FallsSet chain(int depth) {
-  FallsSet set = {{0, 0, 0, 1, {}}};
-  for (int i = 1; i < depth; ++i) {
-    Falls outer{0, 0, 0, 1, {}};
-    outer.inner.swap(set);
-    set.push_back(std::move(outer));
-  }
-  return set;
-}
-
 TEST(CheckTest, AcceptsWhatTheGrammarOfFallsAllows) {
   EXPECT_THAT(check({}), IsOk());
   EXPECT_THAT(check({{0, 0, 0, 1, {}}}), IsOk());
@@ -67,9 +56,9 @@ TEST(CheckTest, NamesTheFallsThatIsWrong) {
 }
 
 TEST(CheckTest, BoundsDepth) {
-  EXPECT_THAT(check(chain(kMaxDepth)), IsOk());
-  EXPECT_THAT(check(chain(kMaxDepth + 1)), StatusIs(ErrorCode::kInvalidArgument));
-  EXPECT_THAT(check(chain(1000)), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(check(oracle::chain(kMaxDepth)), IsOk());
+  EXPECT_THAT(check(oracle::chain(kMaxDepth + 1)), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(check(oracle::chain(1000)), StatusIs(ErrorCode::kInvalidArgument));
 }
 
 TEST(CheckTest, AcceptsEveryGeneratedSet) {

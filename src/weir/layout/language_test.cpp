@@ -105,7 +105,7 @@ TEST(LanguageTest, TakesNumbersUpToTheLimit) {
 // Round trips.
 
 /// Any partition, also explicit ones with gaps, overlaps, empty elements, nests and a period of their own.
-Partition random_partition_of_any_kind(Random& random) {
+Partition random_partition(Random& random) {
   for (;;) {
     Partition::Options options{.disp = random.chance(50) ? 0 : random.between(0, 5000)};
     Description description = oracle::random_description(random);
@@ -125,7 +125,7 @@ Partition random_partition_of_any_kind(Random& random) {
 
 TEST(LanguagePropertyTest, ParsingUndoesPrinting) {
   for_cases(20000, [](Random& random) {
-    const Partition partition = random_partition_of_any_kind(random);
+    const Partition partition = random_partition(random);
     const std::string text = print(partition);
     SCOPED_TRACE(text);
     const auto again = parse(text);
@@ -144,7 +144,7 @@ TEST(LanguagePropertyTest, ParsingUndoesPrintingOfSets) {
 
 TEST(LanguagePropertyTest, WhiteSpaceBetweenSymbolsMeansNothing) {
   for_cases(2000, [](Random& random) {
-    const Partition partition = random_partition_of_any_kind(random);
+    const Partition partition = random_partition(random);
     std::string text;
     for (const char c : print(partition)) {
       const bool is_symbol = std::string_view("(){}[]=,|*").find(c) != std::string_view::npos;
@@ -162,7 +162,7 @@ TEST(LanguagePropertyTest, WhiteSpaceBetweenSymbolsMeansNothing) {
 TEST(LanguagePropertyTest, DamagedTextIsRefusedAtAColumnOrMeansSomething) {
   constexpr std::string_view kAlphabet = "(){}[]=,|*-0159KMGTabCFxunitoverfalls \t\x01\xff";
   for_cases(50000, [&](Random& random) {
-    std::string text = print(random_partition_of_any_kind(random));
+    std::string text = print(random_partition(random));
     for (Offset edits = random.between(1, 3); edits > 0 && !text.empty(); --edits) {
       const auto at = static_cast<std::size_t>(random.between(0, static_cast<Offset>(text.size()) - 1));
       const char c = kAlphabet[static_cast<std::size_t>(random.between(0, kAlphabet.size() - 1))];

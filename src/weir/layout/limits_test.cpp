@@ -21,12 +21,6 @@ constexpr Dist kBlock{Dist::Kind::kBlock, 0};
 
 constexpr Offset power(int exponent) { return Offset{1} << exponent; }
 
-Element make(FallsSet set, Element::Placement placement) {
-  auto element = Element::create(std::move(set), placement);
-  EXPECT_THAT(element, IsOk());
-  return element.is_ok() ? *element : Element{};
-}
-
 Partition matrix(Offset edge, std::vector<Dist> dist, std::vector<Offset> grid) {
   auto partition =
       Partition::create(Hpf{.shape = {edge, edge}, .elem = 4, .dist = std::move(dist), .grid = std::move(grid)});
@@ -40,22 +34,12 @@ Element element_of(const Partition& partition, Offset index) {
   return element.is_ok() ? *element : Element{};
 }
 
-FallsSet chain(int depth) {
-  FallsSet set = {{0, 0, 0, 1, {}}};
-  for (int i = 1; i < depth; ++i) {
-    Falls outer{0, 0, 0, 1, {}};
-    outer.inner.swap(set);
-    set.push_back(std::move(outer));
-  }
-  return set;
-}
-
 TEST(LimitsTest, TheLargestSegmentIsExact) {
   const FallsSet all = {{0, kMaxBytes - 1, 0, 1, {}}};
   ASSERT_THAT(check(all), IsOk());
   EXPECT_EQ(size(all), kMaxBytes);
   EXPECT_EQ(extent(all), kMaxBytes);
-  const Element element = make(all, {});
+  const Element element = oracle::make(all, {});
   EXPECT_EQ(element.limit(), kMaxBytes);
   EXPECT_EQ(element.map(kMaxBytes - 1), kMaxBytes - 1);
   EXPECT_EQ(element.unmap(kMaxBytes - 1), kMaxBytes - 1);
@@ -66,7 +50,7 @@ TEST(LimitsTest, TheLargestSegmentIsExact) {
 }
 
 TEST(LimitsTest, TheLargestFamilyIsExact) {
-  const Element odd = make({{1, 1, 2, power(61), {}}}, {});
+  const Element odd = oracle::make({{1, 1, 2, power(61), {}}}, {});
   EXPECT_EQ(odd.size(), power(61));
   EXPECT_EQ(odd.map(kMaxBytes - 1), power(61) - 1);
   EXPECT_EQ(odd.map(kMaxBytes - 2), std::nullopt);
@@ -118,7 +102,7 @@ TEST(LimitsTest, PlacementsBeyondTheRangeAreRefused) {
 }
 
 TEST(LimitsTest, TheLastPeriodMayBeCut) {
-  const Element far = make({{0, 3, 0, 1, {}}}, {.disp = kMaxBytes - 7, .period = 5});
+  const Element far = oracle::make({{0, 3, 0, 1, {}}}, {.disp = kMaxBytes - 7, .period = 5});
   EXPECT_EQ(far.limit(), 6);
   EXPECT_EQ(far.unmap(5), kMaxBytes - 1);
   EXPECT_EQ(far.unmap(6), std::nullopt);
@@ -136,7 +120,7 @@ TEST(LimitsTest, ArraysBeyondTheRangeAreRefused) {
 }
 
 TEST(LimitsTest, DeepTreesAreRefusedEverywhere) {
-  const FallsSet deep = chain(1000);
+  const FallsSet deep = oracle::chain(1000);
   EXPECT_THAT(check(deep), StatusIs(ErrorCode::kInvalidArgument));
   EXPECT_THAT(Element::create(deep, {}), StatusIs(ErrorCode::kInvalidArgument));
   EXPECT_THAT(Partition::create(Explicit{{deep}}), StatusIs(ErrorCode::kInvalidArgument));
@@ -158,7 +142,7 @@ TEST(LimitsTest, TheDeepestTreeWorks) {
   ASSERT_THAT(check(set), IsOk());
   EXPECT_EQ(size(set), power(59));
   EXPECT_EQ(simplify(set), (FallsSet{{0, power(59) - 1, 0, 1, {}}}));
-  const Element element = make(set, {});
+  const Element element = oracle::make(set, {});
   EXPECT_EQ(element.map(power(59) - 3), power(59) - 3);
   EXPECT_TRUE(element.is_contiguous(0, kMaxBytes));
 }
@@ -180,8 +164,8 @@ TEST(LimitsTest, IntersectionsOfTheLargestArraysAreExact) {
 
 TEST(LimitsTest, DisplacedPatternsEndWithTheFile) {
   // The common period leaves the file: what there is of it lies below 2^62.
-  const Element a = make({{0, 3, 0, 1, {}}}, {.disp = kMaxBytes - 10, .period = 8});
-  const Element b = make({{0, 5, 0, 1, {}}}, {.disp = kMaxBytes - 12, .period = 6});
+  const Element a = oracle::make({{0, 3, 0, 1, {}}}, {.disp = kMaxBytes - 10, .period = 8});
+  const Element b = oracle::make({{0, 5, 0, 1, {}}}, {.disp = kMaxBytes - 12, .period = 6});
   std::vector<Piece> pieces;
   PieceCursor cursor(a, b, Order::kFile);
   while (const auto piece = cursor.next()) pieces.push_back(*piece);
@@ -192,7 +176,9 @@ struct Comb {
   Offset length;
   Offset period;
   Offset disp;
-  [[nodiscard]] Element element() const { return make({{0, length - 1, 0, 1, {}}}, {.disp = disp, .period = period}); }
+  [[nodiscard]] Element element() const {
+    return oracle::make({{0, length - 1, 0, 1, {}}}, {.disp = disp, .period = period});
+  }
 };
 
 /// Common pieces of two combs in [from, to), block by block of a.
@@ -280,8 +266,8 @@ TEST(LimitsTest, WhatContinuesForEverIsOnePieceWhateverThePeriods) {
     EXPECT_EQ(cursor.next(), std::nullopt);
   }
   // The same bytes, described once with two blocks and once with three.
-  const Element two = make({{64, 127, 256, 2, {}}}, {.disp = 0, .period = 512});
-  const Element three = make({{64, 127, 256, 3, {}}}, {.disp = 0, .period = 768});
+  const Element two = oracle::make({{64, 127, 256, 2, {}}}, {.disp = 0, .period = 512});
+  const Element three = oracle::make({{64, 127, 256, 3, {}}}, {.disp = 0, .period = 768});
   for (const Order order : {Order::kA, Order::kB}) {
     PieceCursor cursor(two, three, order, {.file = {}, .a = {10, power(50)}, .b = {}});
     EXPECT_EQ(cursor.next(), (Piece{74, 10, 10, power(50) - 10}));
@@ -290,7 +276,7 @@ TEST(LimitsTest, WhatContinuesForEverIsOnePieceWhateverThePeriods) {
 }
 
 TEST(LimitsTest, ARecordFieldAgainstStripesIsAHandfulOfNodes) {
-  const Element field = make({{0, 3, 0, 1, {}}}, {.period = 12});
+  const Element field = oracle::make({{0, 3, 0, 1, {}}}, {.period = 12});
   const auto stripes = Partition::create(Stripe{.unit = power(16), .over = 4});
   ASSERT_THAT(stripes, IsOk());
   Offset bytes = 0;

@@ -87,7 +87,7 @@ TEST(MatchTest, FallsWithTheNumberOfTargets) {
   EXPECT_GT(two, four);
 }
 
-struct Case {
+struct MatchCase {
   Pattern view;
   std::vector<FallsSet> sets;
   Offset disp;
@@ -96,7 +96,7 @@ struct Case {
   Element element;
 };
 
-Case make_case(Random& random, bool below) {
+MatchCase make_case(Random& random, bool below) {
   Pattern view = oracle::random_pattern(random, {.max_period = 36});
   const Offset period = random.between(1, 30);
   auto sets = oracle::random_partition(random, period, random.between(1, 4));
@@ -118,13 +118,13 @@ Case make_case(Random& random, bool below) {
   return {std::move(view), std::move(sets), disp, period, *layout, *element};
 }
 
-std::vector<BruteElement> tables(const Case& c, Offset end) {
+std::vector<BruteElement> tables(const MatchCase& c, Offset end) {
   std::vector<BruteElement> out;
   for (const FallsSet& set : c.sets) out.push_back(BruteElement::reaching({set, c.disp, c.period}, end));
   return out;
 }
 
-std::string describe(const Case& c) {
+std::string describe(const MatchCase& c) {
   std::string out =
       oracle::describe(c.view) + " in disp " + std::to_string(c.disp) + " period " + std::to_string(c.period);
   for (const FallsSet& set : c.sets) out += " | " + oracle::describe(set);
@@ -134,7 +134,7 @@ std::string describe(const Case& c) {
 TEST(MatchTest, CountsLikeListing) {
   int perfect = 0;
   oracle::for_cases(4000, [&](Random& random) {
-    const Case c = make_case(random, false);
+    const MatchCase c = make_case(random, false);
     SCOPED_TRACE(describe(c));
     if (c.element.is_empty()) return;
     const Offset common = std::lcm(c.view.period, c.period);
@@ -159,7 +159,7 @@ TEST(MatchTest, CountsLikeListing) {
 
 TEST(MatchTest, IsBelowOneWhereAViewStartsBeforeTheLayout) {
   oracle::for_cases(2000, [](Random& random) {
-    const Case c = make_case(random, true);
+    const MatchCase c = make_case(random, true);
     SCOPED_TRACE(describe(c));
     if (c.element.is_empty()) return;
     const Offset common = std::lcm(c.view.period, c.period);

@@ -14,12 +14,6 @@ namespace {
 
 using weir::testing::IsOk;
 
-Element make(FallsSet set, Element::Placement placement) {
-  auto element = Element::create(std::move(set), placement);
-  EXPECT_THAT(element, IsOk());
-  return element.is_ok() ? *element : Element{};
-}
-
 Mapping mapping_of(const Element& a, const Element& b) {
   auto mapping = intersect(a, b);
   EXPECT_THAT(mapping, IsOk());
@@ -32,7 +26,7 @@ TEST(PaperTest, Figure1FamilyOfLineSegments) {
   EXPECT_THAT(check(kFigure1), IsOk());
   EXPECT_EQ(size(kFigure1), 15);
   EXPECT_EQ(extent(kFigure1), 30);
-  const Element element = make(kFigure1, {});
+  const Element element = oracle::make(kFigure1, {});
   EXPECT_TRUE(element.covers(9, 11 + 1));   // section 4.7: contiguous between 9 and 11,
   EXPECT_FALSE(element.covers(5, 11 + 1));  // but not between 5 and 11
 }
@@ -41,7 +35,7 @@ TEST(PaperTest, Figure2NestedFalls) {
   const FallsSet set = {{0, 3, 8, 2, {{0, 0, 2, 2, {}}}}};
   EXPECT_EQ(oracle::expand(set), (oracle::Bytes{0, 2, 8, 10}));
   EXPECT_EQ(size(set), 4);  // section 4.6
-  const Element element = make(set, {.period = 16});
+  const Element element = oracle::make(set, {.period = 16});
   EXPECT_EQ(element.map(10), 3);
   EXPECT_EQ(element.unmap(3), 10);
 }
@@ -50,7 +44,7 @@ TEST(PaperTest, Figure3TreeOfNestedFalls) {
   const FallsSet set = {{0, 15, 32, 2, {{0, 0, 4, 2, {}}, {8, 9, 4, 2, {}}}}};
   EXPECT_EQ(node_count(set), 3);
   EXPECT_EQ(size(set), 12);
-  const Element element = make(set, {.period = 64});
+  const Element element = oracle::make(set, {.period = 64});
   const oracle::Bytes bytes = {0, 4, 8, 9, 12, 13, 32, 36, 40, 41, 44, 45};
   for (std::size_t y = 0; y < bytes.size(); ++y) EXPECT_EQ(element.unmap(static_cast<Offset>(y)), bytes[y]);
 }
@@ -90,7 +84,7 @@ TEST(PaperTest, Figure4FilePartition) {
 }
 
 TEST(PaperTest, Section6ClosedForms) {
-  const Element s = make({{0, 1, 0, 1, {}}}, {.disp = 2, .period = 6});
+  const Element s = oracle::make({{0, 1, 0, 1, {}}}, {.disp = 2, .period = 6});
   for (Offset x = 2; x < 100; ++x) {
     if ((x - 2) % 6 < 2) {
       EXPECT_EQ(s.map(x), 2 * ((x - 2) / 6) + (x - 2) % 6);
@@ -103,9 +97,11 @@ TEST(PaperTest, Section6ClosedForms) {
 }
 
 TEST(PaperTest, Figure5IntersectionOfFalls) {
-  const Mapping outer = mapping_of(make({{0, 7, 16, 2, {}}}, {.period = 32}), make({{0, 3, 8, 4, {}}}, {.period = 32}));
+  const Mapping outer =
+      mapping_of(oracle::make({{0, 7, 16, 2, {}}}, {.period = 32}), oracle::make({{0, 3, 8, 4, {}}}, {.period = 32}));
   EXPECT_EQ(outer.file_falls(), (FallsSet{{0, 3, 16, 2, {}}}));
-  const Mapping inner = mapping_of(make({{0, 1, 4, 1, {}}}, {.period = 4}), make({{0, 0, 2, 2, {}}}, {.period = 4}));
+  const Mapping inner =
+      mapping_of(oracle::make({{0, 1, 4, 1, {}}}, {.period = 4}), oracle::make({{0, 0, 2, 2, {}}}, {.period = 4}));
   EXPECT_EQ(inner.file_falls(), (FallsSet{{0, 0, 0, 1, {}}}));
 }
 
@@ -115,8 +111,8 @@ TEST(PaperTest, Section72Cut) {
 
 TEST(PaperTest, Figure6ExtendingAndAligning) {
   // Patterns of 3 and 4 bytes from displacements 5 and 3 on: a common pattern of 12 bytes from 5 on.
-  const Element a = make({{0, 1, 0, 1, {}}}, {.disp = 5, .period = 3});
-  const Element b = make({{1, 2, 0, 1, {}}}, {.disp = 3, .period = 4});
+  const Element a = oracle::make({{0, 1, 0, 1, {}}}, {.disp = 5, .period = 3});
+  const Element b = oracle::make({{1, 2, 0, 1, {}}}, {.disp = 3, .period = 4});
   const Mapping mapping = mapping_of(a, b);
   EXPECT_EQ(mapping.disp(), 5);
   EXPECT_EQ(mapping.period(), 12);
@@ -129,8 +125,8 @@ TEST(PaperTest, Figure6ExtendingAndAligning) {
 
 // The view and the subfile of figures 7 and 8: 8 bytes each of a pattern of 32.  The inner FALLS of V is (0,1,4,2): only that
 // gives the 8 bytes and the projection that the text states, and it is what figure 5(b) shows after the cut.
-Element figure7_view() { return make({{0, 7, 16, 2, {{0, 1, 4, 2, {}}}}}, {.period = 32}); }
-Element figure7_subfile() { return make({{0, 3, 8, 4, {{0, 0, 2, 2, {}}}}}, {.period = 32}); }
+Element figure7_view() { return oracle::make({{0, 7, 16, 2, {{0, 1, 4, 2, {}}}}}, {.period = 32}); }
+Element figure7_subfile() { return oracle::make({{0, 3, 8, 4, {{0, 0, 2, 2, {}}}}}, {.period = 32}); }
 
 TEST(PaperTest, Figure7IntersectionAndProjections) {
   const Element view = figure7_view();
@@ -149,7 +145,7 @@ TEST(PaperTest, Figure7IntersectionAndProjections) {
 
 TEST(PaperTest, Figure7WithTheInnerFallsAsPrinted) {
   // Section 7.3 prints V with the inner FALLS (0,1,-,1): the same common bytes, but V has 4 bytes and the projection moves.
-  const Element view = make({{0, 7, 16, 2, {{0, 1, 0, 1, {}}}}}, {.period = 32});
+  const Element view = oracle::make({{0, 7, 16, 2, {{0, 1, 0, 1, {}}}}}, {.period = 32});
   const Mapping mapping = mapping_of(view, figure7_subfile());
   EXPECT_EQ(view.size(), 4);
   EXPECT_EQ(mapping.file_falls(), (FallsSet{{0, 0, 16, 2, {}}}));
@@ -186,7 +182,7 @@ TEST(PaperTest, Figure8WriteThroughAView) {
   EXPECT_EQ(direct, stored);
 }
 
-Partition matrix(Offset edge, std::vector<Dist> dist, std::vector<Offset> grid) {
+Partition byte_matrix(Offset edge, std::vector<Dist> dist, std::vector<Offset> grid) {
   auto partition =
       Partition::create(Hpf{.shape = {edge, edge}, .elem = 1, .dist = std::move(dist), .grid = std::move(grid)});
   EXPECT_THAT(partition, IsOk());
@@ -197,9 +193,9 @@ TEST(PaperTest, Figure9MatrixPartitionsAgainstRowBlocks) {
   constexpr Dist kWhole{Dist::Kind::kWhole, 0};
   constexpr Dist kBlock{Dist::Kind::kBlock, 0};
   for (const Offset edge : {256, 512, 1024, 2048, 4096}) {
-    const Partition rows = matrix(edge, {kBlock, kWhole}, {4, 1});
-    const Partition blocks = matrix(edge, {kBlock, kBlock}, {2, 2});
-    const Partition columns = matrix(edge, {kWhole, kBlock}, {1, 4});
+    const Partition rows = byte_matrix(edge, {kBlock, kWhole}, {4, 1});
+    const Partition blocks = byte_matrix(edge, {kBlock, kBlock}, {2, 2});
+    const Partition columns = byte_matrix(edge, {kWhole, kBlock}, {1, 4});
     for (Offset i = 0; i < 4; ++i) {
       const auto view = rows.element(i);
       ASSERT_THAT(view, IsOk());

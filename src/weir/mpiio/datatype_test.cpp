@@ -24,8 +24,8 @@ using weir::testing::StatusIs;
 
 // ---------------------------------------------------------------------------------------------------------------- checks
 
-Bytes bytes_of(const Typemap& map) {
-  Bytes bytes = layout::oracle::expand(map.falls);
+ByteOffsets bytes_of(const Typemap& map) {
+  ByteOffsets bytes = layout::oracle::expand(map.falls);
   for (Offset& one : bytes) one += map.origin;
   return bytes;
 }
@@ -52,13 +52,13 @@ void expect_typemap(const Result<Typemap>& map, const Listed& list) {
 void expect_memory(const Typemap& map, const Listed& list) {
   for (const Offset count : {0, 1, 2, 5}) {
     SCOPED_TRACE(concat("count ", count));
-    const Bytes expected = items(list, count);
+    const ByteOffsets expected = items(list, count);
     const auto memory = memory_map(count, map);
     ASSERT_THAT(memory, IsOk());
     EXPECT_EQ(memory->bytes, static_cast<Offset>(expected.size()));
     ASSERT_EQ(memory->direct.is_ok(), !repeats(expected)) << memory->direct.message();
     if (!memory->direct.is_ok()) continue;
-    Bytes found;
+    ByteOffsets found;
     for (Offset k = 0; k < memory->bytes; ++k)
       found.push_back(memory->shift + memory->element.unmap(k).value_or(-kMaxBytes));
     ASSERT_EQ(found, expected);
@@ -81,7 +81,7 @@ void expect_view(const Typemap& map, const Listed& list) {
   const bool legal = list.extent() > 0 && ascends(list.bytes) && list.bytes.front() >= 0;
   ASSERT_EQ(view.is_ok(), legal) << view.status().message();
   if (!legal) return;
-  Bytes expected = items(list, 40);  // so many that items that interleave for ever would meet
+  ByteOffsets expected = items(list, 40);  // so many that items that interleave for ever would meet
   if (repeats(expected)) {           // then there is only the first
     expected = list.bytes;
     EXPECT_EQ(view->limit(), static_cast<Offset>(expected.size()));
@@ -92,8 +92,8 @@ void expect_view(const Typemap& map, const Listed& list) {
 }
 
 /// The displacements of the bytes that MPI_Pack takes, in its order.
-Bytes packed_by_mpi(const Sample& sample) {
-  const Bytes& bytes = sample.native().bytes;
+ByteOffsets packed_by_mpi(const Sample& sample) {
+  const ByteOffsets& bytes = sample.native().bytes;
   if (bytes.empty()) return {};
   const auto [low, high] = std::minmax_element(bytes.begin(), bytes.end());
   const Offset base = *low;
@@ -101,7 +101,7 @@ Bytes packed_by_mpi(const Sample& sample) {
   MPI_Type_commit(&type);
   int room = 0;
   MPI_Pack_size(1, type, MPI_COMM_SELF, &room);
-  Bytes found(bytes.size(), base);
+  ByteOffsets found(bytes.size(), base);
   for (const int shift : {0, 8, 16}) {  // each byte tells a part of where it lies
     std::vector<unsigned char> memory(static_cast<std::size_t>(*high - base + 1));
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<unsigned char>(i >> shift);

@@ -13,11 +13,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kCreate = MPI_MODE_CREATE | MPI_MODE_RDWR;
+constexpr int kCreateMode = MPI_MODE_CREATE | MPI_MODE_RDWR;
 
 MPI_File open_new() {
   MPI_File file = MPI_FILE_NULL;
-  EXPECT_THAT(MPI_File_open(MPI_COMM_WORLD, test_name().c_str(), kCreate, MPI_INFO_NULL, &file), Succeeds());
+  EXPECT_THAT(MPI_File_open(MPI_COMM_WORLD, test_name().c_str(), kCreateMode, MPI_INFO_NULL, &file), Succeeds());
   return file;
 }
 

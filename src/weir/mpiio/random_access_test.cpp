@@ -99,7 +99,7 @@ class Room {
   Bytes& bytes() { return bytes_; }
 
  private:
-  samples::Bytes places_;
+  samples::ByteOffsets places_;
   Offset low_;
   Bytes bytes_;
 };

@@ -18,9 +18,9 @@ constexpr std::uint32_t kVersion = 3;
 Identity some_identity() { return {.uid = 1000, .gid = 1001, .groups = {4, 27}, .host = "boot/net:[1]"}; }
 
 /// Both ends, and what they have said.
-struct Pair {
-  explicit Pair(const Key& key) : Pair(key, key) {}
-  Pair(const Key& caller_key, const Key& listener_key)
+struct HandshakePair {
+  explicit HandshakePair(const Key& key) : HandshakePair(key, key) {}
+  HandshakePair(const Key& caller_key, const Key& listener_key)
       : caller(caller_key, some_identity(), kVersion), listener(listener_key, kVersion) {}
 
   CallerHandshake caller;
@@ -28,7 +28,7 @@ struct Pair {
 };
 
 TEST(HandshakeTest, TellsWhoCallsAndAgreesOnSessions) {
-  Pair pair(Key::random());
+  HandshakePair pair(Key::random());
   const auto challenge = pair.listener.challenge(pair.caller.hello());
   ASSERT_THAT(challenge, IsOk());
   const auto proof = pair.caller.prove(*challenge);
@@ -47,13 +47,13 @@ TEST(HandshakeTest, TellsWhoCallsAndAgreesOnSessions) {
 }
 
 TEST(HandshakeTest, AnotherKeyIsSeenByBothEnds) {
-  Pair pair(Key::random(), Key::random());
+  HandshakePair pair(Key::random(), Key::random());
   const auto challenge = pair.listener.challenge(pair.caller.hello());
   ASSERT_THAT(challenge, IsOk());
   EXPECT_THAT(pair.caller.prove(*challenge), StatusIs(ErrorCode::kPermission, HasSubstr("another key")));
   // A caller that answers all the same, with the key it has, to a listener it has made up.
   const Key wrong = Key::random();
-  Pair forged(wrong);
+  HandshakePair forged(wrong);
   const auto forged_challenge = forged.listener.challenge(forged.caller.hello());
   const auto forged_proof = forged.caller.prove(*forged_challenge);
   ASSERT_THAT(forged_proof, IsOk());
@@ -62,7 +62,7 @@ TEST(HandshakeTest, AnotherKeyIsSeenByBothEnds) {
 
 TEST(HandshakeTest, ProofsOfOtherConnectionsAreWorthless) {
   const Key key = Key::random();
-  Pair heard(key);
+  HandshakePair heard(key);
   const auto proof = heard.caller.prove(*heard.listener.challenge(heard.caller.hello()));
   ASSERT_THAT(proof, IsOk());
   // Hello and proof, said again as they were heard.
@@ -74,7 +74,7 @@ TEST(HandshakeTest, ProofsOfOtherConnectionsAreWorthless) {
 TEST(HandshakeTest, ChallengesAreNotProofs) {
   // Whoever has no key could ask a listener for a MAC and give it back.
   const Key key = Key::random();
-  Pair pair(key);
+  HandshakePair pair(key);
   const auto challenge = pair.listener.challenge(pair.caller.hello());
   ASSERT_THAT(challenge, IsOk());
   const std::span<const std::byte> mac = std::span(*challenge).subspan(4 + kNonceBytes);
@@ -83,7 +83,7 @@ TEST(HandshakeTest, ChallengesAreNotProofs) {
 
 TEST(HandshakeTest, EveryDamagedBitIsSeen) {
   const Key key = Key::random();
-  Pair pair(key);
+  HandshakePair pair(key);
   const Bytes challenge = *pair.listener.challenge(pair.caller.hello());
   for (std::size_t bit = 0; bit < 8 * challenge.size(); ++bit) {
     Bytes damaged = challenge;
@@ -103,7 +103,7 @@ TEST(HandshakeTest, EveryDamagedBitIsSeen) {
 
 TEST(HandshakeTest, MessagesOutOfTurnAreRefused) {
   const Key key = Key::random();
-  Pair pair(key);
+  HandshakePair pair(key);
   const Bytes hello = pair.caller.hello();
   EXPECT_THAT(pair.listener.accept(Bytes(100)), StatusIs(ErrorCode::kCorrupt));
   const Bytes proof = *pair.caller.prove(*pair.listener.challenge(hello));

@@ -40,7 +40,7 @@ constexpr std::size_t kBodyBytes = std::size_t{4} << 20;
 
 Key test_key() { return {Bytes(32, std::byte{42})}; }
 
-Bytes bytes_of(std::string_view text) {
+Bytes echo_bytes(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
@@ -91,7 +91,7 @@ class Load {
  private:
   void start(std::size_t stream) {
     ++under_way_;
-    connection_.call({bytes_of("echo"), bodies_[stream], sinks_[stream], Clock::now() + kLong,
+    connection_.call({echo_bytes("echo"), bodies_[stream], sinks_[stream], Clock::now() + kLong,
                       [this, stream](const Result<Reply>& reply) {
                         --under_way_;
                         if (!reply.is_ok()) {
@@ -104,7 +104,7 @@ class Load {
   }
   void start_kept() {
     ++under_way_;
-    connection_.call({bytes_of("keep"), {}, {}, Clock::now() + kLong, [this](const Result<Reply>& reply) {
+    connection_.call({echo_bytes("keep"), {}, {}, Clock::now() + kLong, [this](const Result<Reply>& reply) {
                         --under_way_;
                         ++kept_errors[reply.status().code()];
                       }});
@@ -199,7 +199,7 @@ class OtherProcess {
 
 // ---------------------------------------------------------------- tests
 
-double cpu_seconds() {
+double cpu_seconds_used() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
@@ -272,9 +272,9 @@ TEST_P(NetKillTest, ServersNoticeKilledClients) {
     EXPECT_EQ(handler.disconnections, 2 * (round + 1));
   }
   // Nothing of the dead keeps it busy.
-  const double before = cpu_seconds();
+  const double before = cpu_seconds_used();
   std::this_thread::sleep_for(300ms);
-  EXPECT_LT(cpu_seconds() - before, 0.1);
+  EXPECT_LT(cpu_seconds_used() - before, 0.1);
   (*listener)->post([&] { handler.drop_kept(); });
   (*listener)->stop();
   thread.join();

@@ -30,32 +30,32 @@ using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::StatusIs;
 
-constexpr std::byte kUntouched{0xA5};
-constexpr std::size_t kGuard = 64;
+constexpr std::byte kSharedUntouched{0xA5};
+constexpr std::size_t kSharedGuard = 64;
 
-Partition parsed(const std::string& text) {
+Partition parsed_layout(const std::string& text) {
   auto partition = layout::parse(text);
   EXPECT_THAT(partition, IsOk()) << text;
   return std::move(partition).value();
 }
 
-std::byte content(Offset x, std::size_t array) {
+std::byte shared_content(Offset x, std::size_t array) {
   return static_cast<std::byte>((static_cast<std::uint64_t>(x) * 0x9E3779B97F4A7C15u + array * 0x1234567u) >> 40);
 }
 
 // File offsets of a rank's element, one by one; nothing for ranks beyond the elements.
-layout::oracle::Bytes listed(const Partition& partition, int rank) {
+layout::oracle::Bytes listed_element(const Partition& partition, int rank) {
   if (rank >= partition.element_count()) return {};
   return layout::oracle::expand(partition.element(rank)->falls());
 }
 
-struct Memory {
-  Memory(const layout::oracle::Bytes& from, const layout::oracle::Bytes& to, std::size_t array)
-      : source(from.size()), target(to.size() + 2 * kGuard, kUntouched), expected(target) {
-    for (std::size_t i = 0; i < from.size(); ++i) source[i] = content(from[i], array);
-    for (std::size_t i = 0; i < to.size(); ++i) expected[kGuard + i] = content(to[i], array);
+struct SharedArrays {
+  SharedArrays(const layout::oracle::Bytes& from, const layout::oracle::Bytes& to, std::size_t array)
+      : source(from.size()), target(to.size() + 2 * kSharedGuard, kSharedUntouched), expected(target) {
+    for (std::size_t i = 0; i < from.size(); ++i) source[i] = shared_content(from[i], array);
+    for (std::size_t i = 0; i < to.size(); ++i) expected[kSharedGuard + i] = shared_content(to[i], array);
   }
-  [[nodiscard]] Arrays arrays() { return {source.data(), target.data() + kGuard}; }
+  [[nodiscard]] Arrays arrays() { return {source.data(), target.data() + kSharedGuard}; }
 
   std::vector<std::byte> source;
   std::vector<std::byte> target;
@@ -100,13 +100,13 @@ class SharedExchangeTest : public ::testing::Test {
 
   // Executes several times: rings go on where they ended.
   void expect_right(Exchange& exchange, const Partition& from, const Partition& to, std::size_t count) {
-    const auto source = listed(from, rank());
-    const auto target = listed(to, rank());
+    const auto source = listed_element(from, rank());
+    const auto target = listed_element(to, rank());
     for (int repeat = 0; repeat < 3; ++repeat) {
-      std::vector<Memory> memories;
+      std::vector<SharedArrays> memories;
       std::vector<Arrays> arrays;
       for (std::size_t i = 0; i < count; ++i) memories.emplace_back(source, target, i);
-      for (Memory& memory : memories) arrays.push_back(memory.arrays());
+      for (SharedArrays& memory : memories) arrays.push_back(memory.arrays());
       ASSERT_THAT(exchange.reserve(count), IsOk());
       ASSERT_THAT(exchange.begin(arrays), IsOk());
       for (bool is_done = false; !is_done;) {
@@ -114,7 +114,7 @@ class SharedExchangeTest : public ::testing::Test {
         ASSERT_THAT(result, IsOk());
         is_done = *result;
       }
-      for (const Memory& memory : memories) EXPECT_EQ(memory.target, memory.expected);
+      for (const SharedArrays& memory : memories) EXPECT_EQ(memory.target, memory.expected);
     }
   }
 
@@ -154,14 +154,14 @@ TEST_F(SharedExchangeTest, MovesAllBytesWhateverIsShared) {
     const auto arrays = static_cast<std::size_t>(random.between(1, 4));
     const HostOf& host_of = trial % 4 == 0 ? kHostEach : trial % 4 == 1 ? kOneHost : kTwoHosts;
     SCOPED_TRACE(concat("trial ", trial, ": ", from, " to ", to, ", room ", room, ", arrays ", arrays));
-    const auto exchange = make(parsed(from), parsed(to), room);
+    const auto exchange = make(parsed_layout(from), parsed_layout(to), room);
     ASSERT_THAT(exchange->share_memory(comm_, host_of(rank())), IsOk());
     expect_shared_where_together(*exchange, host_of, rank());
     if (room > 0) {
       const auto routes = exchange->traffic().sends.size() + exchange->traffic().receives.size();
       EXPECT_LE(exchange->buffer_bytes(1), room * static_cast<Offset>(routes));
     }
-    expect_right(*exchange, parsed(from), parsed(to), arrays);
+    expect_right(*exchange, parsed_layout(from), parsed_layout(to), arrays);
     ASSERT_TRUE(holds_everywhere(!HasFailure()));
   }
 }
@@ -171,7 +171,8 @@ TEST_F(SharedExchangeTest, MovesAllBytesWhateverIsShared) {
 TEST_F(SharedExchangeTest, LongStreamsGoRoundTheRing) {
   const Offset per_rank = Offset{40000} * ranks() + 7;
   const auto layout = [&](const char* dist) {
-    return parsed(concat("hpf(shape=[", per_rank * ranks(), "], elem=8, dist=(", dist, "), grid=[", ranks(), "])"));
+    return parsed_layout(
+        concat("hpf(shape=[", per_rank * ranks(), "], elem=8, dist=(", dist, "), grid=[", ranks(), "])"));
   };
   const Partition from = layout("CYCLIC(64)");
   const Partition to = layout("CYCLIC(48)");
@@ -189,11 +190,11 @@ TEST_F(SharedExchangeTest, LongStreamsGoRoundTheRing) {
 // A rank that is through has its bytes in the ring and need not wait for the receiver, which may come much later.
 TEST_F(SharedExchangeTest, AnEarlyRankGoesOnWithoutTheOthers) {
   if (ranks() < 2) GTEST_SKIP() << "needs 2 ranks";
-  const Partition from = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
-  const Partition to = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
+  const Partition from = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
+  const Partition to = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
   const auto exchange = make(from, to, 0);
   ASSERT_THAT(exchange->share_memory(comm_), IsOk());
-  Memory memory(listed(from, rank()), listed(to, rank()), 0);
+  SharedArrays memory(listed_element(from, rank()), listed_element(to, rank()), 0);
   const std::vector<Arrays> arrays{memory.arrays()};
   ASSERT_THAT(exchange->reserve(1), IsOk());
   const auto finish = [&] {
@@ -209,8 +210,8 @@ TEST_F(SharedExchangeTest, AnEarlyRankGoesOnWithoutTheOthers) {
 // The peer reaches the exchange only after a message that its receiver, waiting in the exchange, has to take part in.
 TEST_F(SharedExchangeTest, WaitingKeepsMessagesOfTheCallerMoving) {
   if (ranks() < 2) GTEST_SKIP() << "needs 2 ranks";
-  const Partition from = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
-  const Partition to = parsed("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
+  const Partition from = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
+  const Partition to = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
   const auto exchange = make(from, to, 0);
   ASSERT_THAT(exchange->share_memory(comm_), IsOk());
   std::vector<std::byte> large(std::size_t{1} << 23);
@@ -235,7 +236,7 @@ class SharedOptionTest : public SharedExchangeTest {
   };
   Count count(const Options& options) {
     const auto layout = [&](const char* dist) {
-      return parsed(concat("hpf(shape=[", ranks() * 16, "], elem=8, dist=(", dist, "), grid=[", ranks(), "])"));
+      return parsed_layout(concat("hpf(shape=[", ranks() * 16, "], elem=8, dist=(", dist, "), grid=[", ranks(), "])"));
     };
     auto redistribution = Redistribution::create(MPI_COMM_WORLD, layout("BLOCK"), layout("CYCLIC"), options);
     EXPECT_THAT(redistribution, IsOk());

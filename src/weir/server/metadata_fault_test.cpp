@@ -18,7 +18,7 @@ using storage::Faults;
 using testing::IsOk;
 using testing::StatusIs;
 
-const net::Identity kAda = user(1000);
+const net::Identity kWriter = user(1000);
 
 /// Does a bit of everything, and goes on after errors.
 class Script {
@@ -26,23 +26,23 @@ class Script {
   explicit Script(Metadata& metadata) : metadata_(metadata) {}
 
   void run() {
-    note(metadata_.make_directory(directory_request("/d"), kAda), "/d");
-    note(metadata_.create(create_request("/d/x"), kAda), "/d/x");
-    note(metadata_.create(create_request("/d/y"), kAda), "/d/y");
-    note(metadata_.lookup("/d/x", kAda), "");
-    if (note(metadata_.rename(rename_request("/d/y", "/d/x"), kAda), "")) done_.erase("/d/y");
-    note(metadata_.list(list_request("/d"), kAda), "");
-    note(metadata_.make_directory(directory_request("/e"), kAda), "/e");
-    if (note(metadata_.rename(rename_request("/d", "/e/d"), kAda), "")) move_to_e();
+    note(metadata_.make_directory(directory_request("/d"), kWriter), "/d");
+    note(metadata_.create(create_request("/d/x"), kWriter), "/d/x");
+    note(metadata_.create(create_request("/d/y"), kWriter), "/d/y");
+    note(metadata_.lookup("/d/x", kWriter), "");
+    if (note(metadata_.rename(rename_request("/d/y", "/d/x"), kWriter), "")) done_.erase("/d/y");
+    note(metadata_.list(list_request("/d"), kWriter), "");
+    note(metadata_.make_directory(directory_request("/e"), kWriter), "/e");
+    if (note(metadata_.rename(rename_request("/d", "/e/d"), kWriter), "")) move_to_e();
     relayout("/e/d/x");
     wire::SetAttributesT mode;
     mode.path = "/e";
     mode.set_mode = true;
     mode.mode = 0700;
-    note(metadata_.set_attributes(mode, kAda), "");
-    note(metadata_.create(create_request("/z"), kAda), "/z");
-    if (note(metadata_.remove(remove_request("/z"), kAda), "")) done_.erase("/z");
-    note(metadata_.all_files({}, kAda), "");
+    note(metadata_.set_attributes(mode, kWriter), "");
+    note(metadata_.create(create_request("/z"), kWriter), "/z");
+    if (note(metadata_.remove(remove_request("/z"), kWriter), "")) done_.erase("/z");
+    note(metadata_.all_files({}, kWriter), "");
   }
 
   [[nodiscard]] int failures() const { return failures_; }
@@ -66,13 +66,13 @@ class Script {
       wire::BeginRelayoutT begin;
       begin.path = path;
       begin.layout = layout_bytes("stripe(unit=2, over=1)");
-      const auto pending = metadata_.begin_relayout(begin, kAda);
+      const auto pending = metadata_.begin_relayout(begin, kWriter);
       if (!note(pending, "")) continue;
       wire::EndRelayoutT end;
       end.file = pending->file;
       end.data = pending->data;
       end.commit = commit;
-      note(metadata_.end_relayout(end, kAda), "");
+      note(metadata_.end_relayout(end, kWriter), "");
     }
   }
 
@@ -105,11 +105,11 @@ void fail_everywhere(FaultOptions::When when, bool stays) {
     const auto again = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}});
     ASSERT_THAT(again, IsOk());
     if (when == FaultOptions::When::kBefore && !stays) {
-      for (const std::string& path : done) EXPECT_THAT((*again)->lookup(path, kAda), IsOk()) << path;
+      for (const std::string& path : done) EXPECT_THAT((*again)->lookup(path, kWriter), IsOk()) << path;
     }
-    EXPECT_THAT((*again)->create(create_request("/after"), kAda), IsOk());
+    EXPECT_THAT((*again)->create(create_request("/after"), kWriter), IsOk());
     if (metadata.is_ok() && fired && !stays) {
-      EXPECT_THAT((*metadata)->lookup("/after", kAda), IsOk());
+      EXPECT_THAT((*metadata)->lookup("/after", kWriter), IsOk());
     }
     expect_consistent(*store);
     if (!fired) break;
@@ -133,9 +133,9 @@ TEST(MetadataFaultTest, NumbersOfFailedCallsAreNotGivenOutAgain) {
     storage::FaultyKeyValue faulty(store, faults);
     const auto metadata = Metadata::open(faulty, {.uid = 1000, .gid = 100, .now_ns = {}});
     if (!metadata.is_ok()) continue;
-    for (const char* path : {"/a", "/b", "/c", "/d"}) (void)(*metadata)->create(create_request(path), kAda);
+    for (const char* path : {"/a", "/b", "/c", "/d"}) (void)(*metadata)->create(create_request(path), kWriter);
     std::map<FileNumber, std::string> paths;
-    const auto all = (*metadata)->all_files({}, kAda);
+    const auto all = (*metadata)->all_files({}, kWriter);
     if (!all.is_ok()) continue;
     for (const auto& entry : all->entries) {
       EXPECT_TRUE(paths.emplace(entry->attributes->file, entry->name).second) << entry->name;
@@ -148,13 +148,13 @@ TEST(MetadataFaultTest, DamagedRecordsAreErrorsWithAName) {
   const std::unique_ptr<storage::KeyValue> store = storage::make_memory_key_value();
   const auto metadata = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}});
   ASSERT_THAT(metadata, IsOk());
-  const auto made = (*metadata)->create(create_request("/x"), kAda);
+  const auto made = (*metadata)->create(create_request("/x"), kWriter);
   const std::string whole = **store->get(record_key(made->file));
   for (std::size_t length = 0; length < whole.size(); ++length) {
     storage::Batch batch;
     batch.put(record_key(made->file), whole.substr(0, length));
     ASSERT_THAT(store->apply(batch, false), IsOk());
-    EXPECT_THAT((*metadata)->lookup("/x", kAda), StatusIs(ErrorCode::kCorrupt)) << length;
+    EXPECT_THAT((*metadata)->lookup("/x", kWriter), StatusIs(ErrorCode::kCorrupt)) << length;
   }
   storage::Batch batch;
   batch.erase(record_key(kRoot));

@@ -38,11 +38,6 @@ using internal::save_file;
 using internal::TemporaryDirectory;
 using ::weir::testing::IsOk;
 
-std::uint64_t choose_seed() {
-  if (const char* given = std::getenv("WEIR_TEST_SEED")) return std::strtoull(given, nullptr, 10);
-  return std::random_device{}();
-}
-
 // ---- a process is killed
 
 // The subfiles consist of units; each time a unit is written it gets the next version, which tells every byte of it.
@@ -142,7 +137,7 @@ void expect_synced(const std::string& directory, volatile Progress& progress) {
 }
 
 TEST(DiskCrashTest, AKilledProcessLosesNothingSynced) {
-  const std::uint64_t seed = choose_seed();
+  const std::uint64_t seed = testing::choose_seed();
   SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
   std::mt19937_64 random{seed};
   const TemporaryDirectory directory;
@@ -210,7 +205,7 @@ class PowerFailure {
   std::map<std::string, Bytes> durable_;
 };
 
-constexpr SubfileId kId{7, 1};
+constexpr SubfileId kCrashId{7, 1};
 
 // One subfile under random writes, cuts and syncs, and what of it must survive.
 class PowerFailureRun {
@@ -248,18 +243,18 @@ class PowerFailureRun {
     touch(offset, offset + size);
     if (now_.size() < static_cast<std::size_t>(offset + size)) now_.resize(static_cast<std::size_t>(offset + size));
     std::copy(bytes.begin(), bytes.end(), now_.begin() + offset);
-    EXPECT_THAT(internal::write(*store_, kId, offset, bytes), IsOk());
+    EXPECT_THAT(internal::write(*store_, kCrashId, offset, bytes), IsOk());
   }
 
   void truncate(Offset length) {
     touch(std::min(length, static_cast<Offset>(now_.size())), std::max(length, static_cast<Offset>(now_.size())));
     was_cut_ = was_cut_ || length < static_cast<Offset>(now_.size());
     now_.resize(static_cast<std::size_t>(length));
-    EXPECT_THAT(store_->truncate(kId, length, length), IsOk());
+    EXPECT_THAT(store_->truncate(kCrashId, length, length), IsOk());
   }
 
   void sync() {
-    EXPECT_THAT(store_->sync(kId), IsOk());
+    EXPECT_THAT(store_->sync(kCrashId), IsOk());
     synced_ = now_;
     touched_.clear();
     was_cut_ = false;
@@ -287,8 +282,8 @@ class PowerFailureRun {
     expect_synced(**store);
     // Life goes on: grown, written and synced, it is still right, and no old sum comes back.
     const Bytes more = random_bytes(random_, 1000);
-    ASSERT_THAT((*store)->truncate(kId, base_ + 3 * kSpan, 0), IsOk());
-    ASSERT_THAT(internal::write(**store, kId, base_ + 3 * kSpan, more), IsOk());
+    ASSERT_THAT((*store)->truncate(kCrashId, base_ + 3 * kSpan, 0), IsOk());
+    ASSERT_THAT(internal::write(**store, kCrashId, base_ + 3 * kSpan, more), IsOk());
     expect_synced(**store);
     store->reset();
     store = open_disk_store(directory);
@@ -297,14 +292,14 @@ class PowerFailureRun {
   }
 
   void expect_synced(Store& store) {
-    const Result<SubfileInfo> info = store.info(kId);
+    const Result<SubfileInfo> info = store.info(kCrashId);
     ASSERT_THAT(info.status(), IsOk());
     if (!was_cut_) {
       EXPECT_GE(info->length, static_cast<Offset>(synced_.size()));
     }
     for (Offset block = base_ / kBlockBytes; block < (base_ + 3 * kSpan) / kBlockBytes; ++block) {
       SCOPED_TRACE(::testing::Message() << "block " << block);
-      const Result<Bytes> bytes = internal::read(store, kId, block * kBlockBytes, kBlockBytes);
+      const Result<Bytes> bytes = internal::read(store, kCrashId, block * kBlockBytes, kBlockBytes);
       ASSERT_THAT(bytes.status(), IsOk());
       if (touched_.count(block) == 0) {
         ASSERT_EQ(*bytes, synced_block(block));
@@ -334,7 +329,7 @@ class PowerFailureRun {
 };
 
 TEST(DiskCrashTest, ALossOfPowerAtAnyStepLosesNothingSynced) {
-  const std::uint64_t seed = choose_seed();
+  const std::uint64_t seed = testing::choose_seed();
   SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
   int crashes = 0;
   for (std::uint64_t run = 0; run < 8 && !HasFailure(); ++run) {
@@ -347,7 +342,7 @@ TEST(DiskCrashTest, ALossOfPowerAtAnyStepLosesNothingSynced) {
 
 // Where the file with the sums gets another page.
 TEST(DiskCrashTest, ALossOfPowerWhileTheChecksumsGrowLosesNothingSynced) {
-  const std::uint64_t seed = choose_seed();
+  const std::uint64_t seed = testing::choose_seed();
   SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
   PowerFailureRun power(seed, (internal::kSumsPerPage - 3) * kBlockBytes);
   // Not every step fails: go on until some have.
@@ -357,7 +352,7 @@ TEST(DiskCrashTest, ALossOfPowerWhileTheChecksumsGrowLosesNothingSynced) {
 
 // Parts come and go, and part 0 speaks for all.
 TEST(DiskCrashTest, ALossOfPowerAmongPartsLosesNothingSynced) {
-  const std::uint64_t seed = choose_seed();
+  const std::uint64_t seed = testing::choose_seed();
   SCOPED_TRACE(::testing::Message() << "WEIR_TEST_SEED=" << seed);
   int crashes = 0;
   for (std::uint64_t run = 0; run < 4 && !HasFailure(); ++run) {

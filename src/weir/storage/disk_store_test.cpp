@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Disk, StoreConformance,
                                            disk_case("small_parts", {.part_bytes = 1 << 20})),
                          StoreCaseName{});
 
-constexpr SubfileId kId{42, 3};
+constexpr SubfileId kDiskId{42, 3};
 
 class DiskStoreTest : public ::testing::Test {
  protected:
@@ -91,14 +91,14 @@ class DiskStoreTest : public ::testing::Test {
   void make_subfile() {
     open();
     bytes_ = random_bytes(random_, 4 * kBlockBytes + 100);
-    ASSERT_THAT(internal::write(*store_, kId, 0, bytes_), IsOk());
-    ASSERT_THAT(store_->sync(kId), IsOk());
+    ASSERT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
+    ASSERT_THAT(store_->sync(kDiskId), IsOk());
     store_.reset();
   }
 
-  [[nodiscard]] std::string path(FileKind kind) const { return path_of(directory_.path(), {kId, 0}, kind); }
+  [[nodiscard]] std::string path(FileKind kind) const { return path_of(directory_.path(), {kDiskId, 0}, kind); }
   [[nodiscard]] Bytes slice(Offset from, Offset to) const { return {bytes_.begin() + from, bytes_.begin() + to}; }
-  Result<Bytes> read(Offset from, Offset to) { return internal::read(*store_, kId, from, to - from); }
+  Result<Bytes> read(Offset from, Offset to) { return internal::read(*store_, kDiskId, from, to - from); }
   Result<Bytes> read_all() { return read(0, static_cast<Offset>(bytes_.size())); }
 
   void flip(FileKind kind, std::size_t at) {
@@ -144,17 +144,17 @@ TEST_F(DiskStoreTest, EveryAlignmentAndTail) {
     SCOPED_TRACE(::testing::Message() << "round " << round << ": " << from << " to " << to);
     const auto begin = source.begin() + below(random_, 8192);
     const std::span<const std::byte> memory(&*begin, static_cast<std::size_t>(to - from));
-    ASSERT_THAT(internal::write(*store_, kId, from, memory), IsOk());
+    ASSERT_THAT(internal::write(*store_, kDiskId, from, memory), IsOk());
     std::copy(memory.begin(), memory.end(), expected.begin() + from);
     if (round % 7 == 0) {
-      ASSERT_THAT(store_->sync(kId), IsOk());
+      ASSERT_THAT(store_->sync(kDiskId), IsOk());
     }
     Bytes target(static_cast<std::size_t>(kLength) + 8192);
     const Offset start = near(kLength);
     const std::span<std::byte> part(&target[static_cast<std::size_t>(below(random_, 8192))],
                                     static_cast<std::size_t>(kLength - start));
     const std::array pieces{ReadPiece{start, part}};
-    ASSERT_THAT(store_->read(kId, pieces), IsOk());
+    ASSERT_THAT(store_->read(kDiskId, pieces), IsOk());
     ASSERT_TRUE(std::equal(part.begin(), part.end(), expected.begin() + start));
   }
   store_.reset();
@@ -177,7 +177,7 @@ TEST_F(DiskStoreTest, AFlippedByteIsFound) {
   EXPECT_THAT(read(0, kBlockBytes), IsOkAndHolds(slice(0, kBlockBytes)));
   EXPECT_THAT(read(2 * kBlockBytes, 4 * kBlockBytes + 100),
               IsOkAndHolds(slice(2 * kBlockBytes, 4 * kBlockBytes + 100)));
-  ASSERT_THAT(internal::write(*store_, kId, kBlockBytes, slice(kBlockBytes, 2 * kBlockBytes)), IsOk());
+  ASSERT_THAT(internal::write(*store_, kDiskId, kBlockBytes, slice(kBlockBytes, 2 * kBlockBytes)), IsOk());
   EXPECT_THAT(read_all(), IsOkAndHolds(bytes_));
 }
 
@@ -213,8 +213,8 @@ TEST_F(DiskStoreTest, ChecksumsCutOffAreFound) {
     EXPECT_THAT(check(), ::testing::ElementsAre(Kind::kDamagedChecksums));
     open();
     EXPECT_THAT(read_all(), StatusIs(ErrorCode::kCorrupt, HasSubstr(path(FileKind::kSums))));
-    EXPECT_THAT(internal::write(*store_, kId, 0, bytes_), StatusIs(ErrorCode::kCorrupt));
-    EXPECT_THAT(store_->info(kId), StatusIs(ErrorCode::kCorrupt));
+    EXPECT_THAT(internal::write(*store_, kDiskId, 0, bytes_), StatusIs(ErrorCode::kCorrupt));
+    EXPECT_THAT(store_->info(kDiskId), StatusIs(ErrorCode::kCorrupt));
     // Another subfile does not suffer.
     EXPECT_THAT(internal::write(*store_, {1, 1}, 0, bytes_), IsOk());
     store_.reset();
@@ -229,13 +229,13 @@ TEST_F(DiskStoreTest, ChecksumsCutOffAreFound) {
 TEST_F(DiskStoreTest, ADamagedHeaderIsFoundAndATornOneReplaced) {
   make_subfile();
   open();
-  ASSERT_THAT(internal::write(*store_, kId, 1000, slice(1000, 1001)), IsOk());
-  ASSERT_THAT(store_->sync(kId), IsOk());  // now both slots hold a header
+  ASSERT_THAT(internal::write(*store_, kDiskId, 1000, slice(1000, 1001)), IsOk());
+  ASSERT_THAT(store_->sync(kDiskId), IsOk());  // now both slots hold a header
   store_.reset();
   flip(FileKind::kSums, 4096 + 40);
   open();
   EXPECT_THAT(read_all(), IsOkAndHolds(bytes_));
-  ASSERT_THAT(internal::write(*store_, kId, 0, slice(0, 10)), IsOk());
+  ASSERT_THAT(internal::write(*store_, kDiskId, 0, slice(0, 10)), IsOk());
   store_.reset();
   EXPECT_THAT(check(), IsEmpty());
   flip(FileKind::kSums, 40);
@@ -243,7 +243,7 @@ TEST_F(DiskStoreTest, ADamagedHeaderIsFoundAndATornOneReplaced) {
   EXPECT_THAT(check(), ::testing::ElementsAre(Kind::kDamagedChecksums));
   open();
   EXPECT_THAT(read_all(), StatusIs(ErrorCode::kCorrupt, HasSubstr("header")));
-  EXPECT_THAT(store_->remove(kId), IsOk());
+  EXPECT_THAT(store_->remove(kDiskId), IsOk());
   EXPECT_THAT(store_->list(), IsOkAndHolds(IsEmpty()));
 }
 
@@ -259,7 +259,7 @@ TEST_F(DiskStoreTest, MissingFilesAreFound) {
   EXPECT_THAT(check(), ::testing::ElementsAre(Kind::kMissingData));
   open();
   EXPECT_THAT(read_all(), StatusIs(ErrorCode::kCorrupt, HasSubstr("missing")));
-  EXPECT_THAT(store_->remove(kId), IsOk());
+  EXPECT_THAT(store_->remove(kDiskId), IsOk());
   EXPECT_THAT(read_all(), IsOkAndHolds(Bytes(bytes_.size())));
 }
 
@@ -300,7 +300,7 @@ TEST_F(DiskStoreTest, IsOpenOnlyOnce) {
 TEST_F(DiskStoreTest, SettingsAreKeptAndChecked) {
   open({.part_bytes = 1 << 20});
   bytes_ = random_bytes(random_, 3 << 20);
-  ASSERT_THAT(internal::write(*store_, kId, 0, bytes_), IsOk());
+  ASSERT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
   open();  // other parts are wished for, but those that are there count
   EXPECT_THAT(read_all(), IsOkAndHolds(bytes_));
   store_.reset();
@@ -356,12 +356,12 @@ TEST_F(DiskStoreTest, FilesHaveTheirLengthBeforeDirectWritesBegin) {
           }
         }});
   const Bytes bytes = random_bytes(random_, 4 * kBlockBytes);
-  ASSERT_THAT(internal::write(*store_, kId, 8 * kBlockBytes, bytes), IsOk());
+  ASSERT_THAT(internal::write(*store_, kDiskId, 8 * kBlockBytes, bytes), IsOk());
   ASSERT_GE(lengths.size(), 2U);
   EXPECT_EQ(lengths.front(), 12 * kBlockBytes) << "first its length";
   EXPECT_EQ(lengths.back(), 12 * kBlockBytes);
   EXPECT_EQ(slice(8 * kBlockBytes, 12 * kBlockBytes), bytes);
-  const Result<SubfileInfo> info = store_->info(kId);
+  const Result<SubfileInfo> info = store_->info(kDiskId);
   ASSERT_THAT(info.status(), IsOk());
   EXPECT_EQ(info->length, 12 * kBlockBytes);
   EXPECT_LT(info->stored_bytes, 8 * kBlockBytes) << "what nobody wrote takes no room";
@@ -373,22 +373,22 @@ TEST_F(DiskStoreTest, FilesHaveTheirLengthBeforeDirectWritesBegin) {
 TEST_F(DiskStoreTest, ALimitOfFileSizeIsNoSpace) {
   open();
   bytes_ = random_bytes(random_, 8 * kBlockBytes);
-  ASSERT_THAT(internal::write(*store_, kId, 0, slice(0, kBlockBytes)), IsOk());
-  ASSERT_THAT(store_->sync(kId), IsOk());
+  ASSERT_THAT(internal::write(*store_, kDiskId, 0, slice(0, kBlockBytes)), IsOk());
+  ASSERT_THAT(store_->sync(kDiskId), IsOk());
   const auto previous = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
   rlimit low = limit;
   low.rlim_cur = 3 * kBlockBytes;
   ::setrlimit(RLIMIT_FSIZE, &low);
-  const Status status = internal::write(*store_, kId, kBlockBytes, slice(kBlockBytes, 8 * kBlockBytes));
+  const Status status = internal::write(*store_, kDiskId, kBlockBytes, slice(kBlockBytes, 8 * kBlockBytes));
   ::setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, previous);
   EXPECT_THAT(status, StatusIs(ErrorCode::kNoSpace, HasSubstr(path(FileKind::kData))));
   EXPECT_THAT(read(0, kBlockBytes), IsOkAndHolds(slice(0, kBlockBytes)));
   EXPECT_THAT(read_all(), IsOk());
-  EXPECT_THAT(internal::write(*store_, kId, 0, bytes_), IsOk());
-  EXPECT_THAT(store_->sync(kId), IsOk());
+  EXPECT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
+  EXPECT_THAT(store_->sync(kDiskId), IsOk());
   store_.reset();
   EXPECT_THAT(check(), IsEmpty());
 }
@@ -397,7 +397,8 @@ TEST_F(DiskStoreTest, ReserveOfMoreThanThereIsTakesNothing) {
   open();
   const Result<Usage> before = store_->usage();
   ASSERT_THAT(before.status(), IsOk());
-  EXPECT_THAT(store_->reserve(kId, 0, before->capacity_bytes + 1), StatusIs(ErrorCode::kNoSpace, HasSubstr("file 42")));
+  EXPECT_THAT(store_->reserve(kDiskId, 0, before->capacity_bytes + 1),
+              StatusIs(ErrorCode::kNoSpace, HasSubstr("file 42")));
 }
 
 // Fills a small file system to the last byte.  Returns what went wrong, or nothing.
@@ -408,19 +409,19 @@ std::string fill_disk(const std::string& directory, const DiskStoreOptions& opti
   const Bytes bytes = random_bytes(random, 3 * kBlockBytes);
   Offset length = 0;
   Status status;
-  while ((status = internal::write(**store, kId, length, bytes)).is_ok()) length += 3 * kBlockBytes;
+  while ((status = internal::write(**store, kDiskId, length, bytes)).is_ok()) length += 3 * kBlockBytes;
   if (status.code() != ErrorCode::kNoSpace) return "full, but: " + status.message();
-  const Result<Bytes> first = internal::read(**store, kId, 0, 3 * kBlockBytes);
+  const Result<Bytes> first = internal::read(**store, kDiskId, 0, 3 * kBlockBytes);
   if (!first.is_ok() || *first != bytes) return "a full disk spoils what was written before";
-  const Result<SubfileInfo> info = (*store)->info(kId);
+  const Result<SubfileInfo> info = (*store)->info(kDiskId);
   if (!info.is_ok()) return info.status().message();
-  const Result<Bytes> rest = internal::read(**store, kId, length, info->length - length);
+  const Result<Bytes> rest = internal::read(**store, kDiskId, length, info->length - length);
   if (!rest.is_ok() || !std::equal(rest->begin(), rest->end(), bytes.begin())) return "longer than what was written";
-  status = (*store)->truncate(kId, 3 * kBlockBytes, 0);
+  status = (*store)->truncate(kDiskId, 3 * kBlockBytes, 0);
   if (status.is_ok()) status = internal::write(**store, {1, 1}, 0, bytes);
   if (status.is_ok()) status = (*store)->sync({1, 1});
-  if (status.is_ok()) status = (*store)->sync(kId);
-  if (status.is_ok()) status = (*store)->remove(kId);
+  if (status.is_ok()) status = (*store)->sync(kDiskId);
+  if (status.is_ok()) status = (*store)->remove(kDiskId);
   return status.message();
 }
 

@@ -17,7 +17,7 @@ using ::weir::testing::IsOk;
 using ::weir::testing::StatusIs;
 using When = FaultOptions::When;
 
-constexpr SubfileId kId{1, 0};
+constexpr SubfileId kFaultyId{1, 0};
 
 struct Faulty {
   explicit Faulty(FaultOptions options) : faults(std::make_shared<Faults>(options)) {
@@ -33,7 +33,7 @@ struct Faulty {
 Status write_one(Store& store) {
   const std::array bytes{std::byte{5}};
   const std::array pieces{WritePiece{10, bytes}};
-  return store.write(kId, pieces, 11);
+  return store.write(kFaultyId, pieces, 11);
 }
 
 /// Every operation once.  \returns how many failed
@@ -41,16 +41,16 @@ int use_all(Store& store) {
   std::array<std::byte, 4> bytes{};
   const std::array pieces{ReadPiece{0, bytes}};
   const std::vector<Status> all{write_one(store),
-                                store.read(kId, pieces),
-                                store.truncate(kId, 5, 5),
-                                store.reserve(kId, 0, 9),
-                                store.sync(kId),
-                                store.info(kId).status(),
+                                store.read(kFaultyId, pieces),
+                                store.truncate(kFaultyId, 5, 5),
+                                store.reserve(kFaultyId, 0, 9),
+                                store.sync(kFaultyId),
+                                store.info(kFaultyId).status(),
                                 store.usage().status(),
                                 store.list().status(),
-                                store.map(kId, 0, 5, true).status(),
-                                store.share(kId, true, 0, Peers::kOwn).status(),
-                                store.remove(kId)};
+                                store.map(kFaultyId, 0, 5, true).status(),
+                                store.share(kFaultyId, true, 0, Peers::kOwn).status(),
+                                store.remove(kFaultyId)};
   int failed = 0;
   for (const Status& status : all) failed += status.is_ok() ? 0 : 1;
   return failed;
@@ -71,12 +71,12 @@ TEST(FaultyStoreTest, EachOperationCanBeMadeToFail) {
 TEST(FaultyStoreTest, FailsBeforeOrAfterTheOperation) {
   Faulty before{{.fail_at = 0, .code = ErrorCode::kNoSpace}};
   EXPECT_THAT(write_one(*before.store), StatusIs(ErrorCode::kNoSpace, HasSubstr("write")));
-  EXPECT_EQ(before.inner->info(kId)->length, 0);
+  EXPECT_EQ(before.inner->info(kFaultyId)->length, 0);
   EXPECT_THAT(write_one(*before.store), IsOk());
 
   Faulty after{{.fail_at = 0, .when = When::kAfter}};
   EXPECT_THAT(write_one(*after.store), StatusIs(ErrorCode::kIoError));
-  EXPECT_EQ(after.inner->info(kId)->length, 11);
+  EXPECT_EQ(after.inner->info(kFaultyId)->length, 11);
 }
 
 TEST(FaultyStoreTest, ADeadStoreStaysDead) {

@@ -170,7 +170,7 @@ void apply_until_killed(const std::string& directory) {
   if (note < 0 || !map.is_ok()) std::_Exit(1);
   std::thread killer{[] {
     std::this_thread::sleep_for(std::chrono::milliseconds{5 + std::random_device{}() % 100});
-    raise(SIGKILL);
+    ::raise(SIGKILL);
   }};
   for (std::int64_t i = 0;; ++i) {
     Batch batch;

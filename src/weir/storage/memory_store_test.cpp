@@ -37,12 +37,12 @@ using ::weir::testing::IsOk;
 using ::weir::testing::IsOkAndHolds;
 using ::weir::testing::StatusIs;
 
-constexpr Offset kKiB = 1024;
-constexpr Offset kMiB = 1024 * kKiB;
+constexpr Offset kKib = 1024;
+constexpr Offset kMib = 1024 * kKib;
 constexpr Offset kHuge = kHugePageBytes;
 /// Where memory was made ready, all of Control exists, and not just the pages of it that are counted.
 constexpr Offset kUncounted = kControlBytes - kControlRoom;
-constexpr SubfileId kId{1, 0};
+constexpr SubfileId kMemoryId{1, 0};
 
 class MemoryHome final : public StoreHome {
  public:
@@ -117,24 +117,24 @@ class Peer {
 
 class MemoryStoreTest : public ::testing::Test {
  protected:
-  void SetUp() override { make({.capacity_bytes = 64 * kMiB, .pool_regions = 0}); }
+  void SetUp() override { make({.capacity_bytes = 64 * kMib, .pool_regions = 0}); }
   void make(const MemoryStoreOptions& options) {
     auto made = make_memory_store(options);
     ASSERT_THAT(made.status(), IsOk());
     store_ = std::move(*made);
   }
-  Status write(Offset offset, Offset count, int value, SubfileId id = kId) {
+  Status write(Offset offset, Offset count, int value, SubfileId id = kMemoryId) {
     const std::vector<std::byte> bytes = bytes_of(count, value);
     const std::array pieces{WritePiece{offset, bytes}};
     return store_->write(id, pieces, 0);
   }
-  std::vector<std::byte> read(Offset offset, Offset count, SubfileId id = kId) {
+  std::vector<std::byte> read(Offset offset, Offset count, SubfileId id = kMemoryId) {
     std::vector<std::byte> bytes = bytes_of(count, 0xAA);
     const std::array pieces{ReadPiece{offset, bytes}};
     EXPECT_THAT(store_->read(id, pieces), IsOk());
     return bytes;
   }
-  SharedMemory share(SubfileId id = kId, bool for_writing = true, Peers peers = Peers::kOwn) {
+  SharedMemory share(SubfileId id = kMemoryId, bool for_writing = true, Peers peers = Peers::kOwn) {
     const auto shared = store_->share(id, for_writing, 0, peers);
     EXPECT_THAT(shared.status(), IsOk());
     EXPECT_TRUE(shared.is_ok() && *shared);
@@ -149,69 +149,69 @@ TEST_F(MemoryStoreTest, SmallSubfilesTakeNoDescriptorAndLittleRoom) {
   for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_THAT(write(0, 100, 1, {i, 0}), IsOk());
   EXPECT_EQ(open_descriptors(), before);
   EXPECT_EQ(store_->usage()->used_bytes, 100 * 1000);
-  ASSERT_THAT(write(0, 64 * kKiB, 1), IsOk());
+  ASSERT_THAT(write(0, 64 * kKib, 1), IsOk());
   EXPECT_EQ(open_descriptors(), before);
-  ASSERT_THAT(write(64 * kKiB, 1, 1), IsOk());
+  ASSERT_THAT(write(64 * kKib, 1, 1), IsOk());
   EXPECT_EQ(open_descriptors(), before + 1);
-  ASSERT_THAT(store_->remove(kId), IsOk());
+  ASSERT_THAT(store_->remove(kMemoryId), IsOk());
   EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST_F(MemoryStoreTest, APeerSeesWhatWasWrittenAndTheStoreWhatAPeerWrites) {
   ASSERT_THAT(write(10, 1000, 7), IsOk());  // moves out of the heap when shared
-  ASSERT_THAT(store_->reserve(kId, 0, 2 * kMiB), IsOk());
+  ASSERT_THAT(store_->reserve(kMemoryId, 0, 2 * kMib), IsOk());
   const Peer peer{share()};
   ASSERT_TRUE(peer.is_mapped());
   EXPECT_EQ(peer.control().state, Control::kServing);
-  EXPECT_GE(peer.control().mapped_bytes, 2 * kMiB);
+  EXPECT_GE(peer.control().mapped_bytes, 2 * kMib);
   EXPECT_EQ(peer.control().length, 1010);
   EXPECT_EQ(peer.data()[10], std::byte{7});
   EXPECT_TRUE(test_bit(peer.control().full, 1));
   EXPECT_TRUE(test_bit(peer.control().touched, 1));  // full: may be read as well
   EXPECT_FALSE(test_bit(peer.control().full, 2));
 
-  peer.data()[2 * kMiB - 1] = std::byte{9};
-  raise(peer.control().length, 2 * kMiB);
+  peer.data()[2 * kMib - 1] = std::byte{9};
+  raise(peer.control().length, 2 * kMib);
   raise(peer.control().file_end, 123456);
-  EXPECT_EQ(store_->info(kId)->length, 2 * kMiB);
-  EXPECT_EQ(store_->info(kId)->file_end, 123456);
-  EXPECT_EQ(read(2 * kMiB - 1, 1)[0], std::byte{9});
+  EXPECT_EQ(store_->info(kMemoryId)->length, 2 * kMib);
+  EXPECT_EQ(store_->info(kMemoryId)->file_end, 123456);
+  EXPECT_EQ(read(2 * kMib - 1, 1)[0], std::byte{9});
 }
 
 TEST_F(MemoryStoreTest, SharedMemoryGrowsUnderItsPeers) {
   const Peer before{share()};
-  ASSERT_THAT(write(5 * kMiB, 100, 3), IsOk());
-  EXPECT_GT(before.control().mapped_bytes, 5 * kMiB);  // tells the peer to map anew
+  ASSERT_THAT(write(5 * kMib, 100, 3), IsOk());
+  EXPECT_GT(before.control().mapped_bytes, 5 * kMib);  // tells the peer to map anew
   const Peer after{{before.descriptor(), before.control().mapped_bytes}};
-  EXPECT_EQ(after.data()[5 * kMiB + 99], std::byte{3});
+  EXPECT_EQ(after.data()[5 * kMib + 99], std::byte{3});
   EXPECT_TRUE(test_bit(after.control().touched, 5));
   EXPECT_FALSE(test_bit(after.control().full, 5));
   EXPECT_FALSE(test_bit(after.control().touched, 4));
 }
 
 TEST_F(MemoryStoreTest, TruncateTakesPagesAndBitsAway) {
-  ASSERT_THAT(write(0, 4 * kMiB, 3), IsOk());
+  ASSERT_THAT(write(0, 4 * kMib, 3), IsOk());
   const Peer peer{share()};
   const Offset before = real_bytes(peer.descriptor());
-  ASSERT_THAT(store_->truncate(kId, kMiB + 10, 5), IsOk());
-  EXPECT_LE(real_bytes(peer.descriptor()), before - 3 * kMiB + kPageBytes);
+  ASSERT_THAT(store_->truncate(kMemoryId, kMib + 10, 5), IsOk());
+  EXPECT_LE(real_bytes(peer.descriptor()), before - 3 * kMib + kPageBytes);
   EXPECT_TRUE(test_bit(peer.control().full, 0));
   EXPECT_TRUE(test_bit(peer.control().touched, 1));
   for (const Offset chunk : {1, 2, 3}) EXPECT_FALSE(test_bit(peer.control().full, chunk)) << chunk;
   for (const Offset chunk : {2, 3}) EXPECT_FALSE(test_bit(peer.control().touched, chunk)) << chunk;
-  EXPECT_EQ(peer.control().length, kMiB + 10);
+  EXPECT_EQ(peer.control().length, kMib + 10);
   EXPECT_EQ(peer.control().file_end, 5);
-  EXPECT_EQ(peer.data()[kMiB + 9], std::byte{3});
-  EXPECT_EQ(peer.data()[kMiB + 10], std::byte{0});
+  EXPECT_EQ(peer.data()[kMib + 9], std::byte{3});
+  EXPECT_EQ(peer.data()[kMib + 10], std::byte{0});
 }
 
 TEST_F(MemoryStoreTest, APeerOfAnotherUserGetsOnlySealedMemoryForWriting) {
-  ASSERT_THAT(write(0, 100 * kKiB, 3), IsOk());  // memory for this user, since nobody has asked for it
-  const auto shared = store_->share(kId, true, 0, Peers::kOthers);
+  ASSERT_THAT(write(0, 100 * kKib, 3), IsOk());  // memory for this user, since nobody has asked for it
+  const auto shared = store_->share(kMemoryId, true, 0, Peers::kOthers);
   ASSERT_THAT(shared, IsOk());
   const int seals = fcntl(share().descriptor, F_GET_SEALS);
   EXPECT_EQ(shared->has_value(), (seals & F_SEAL_SHRINK) != 0);
-  const Peer reader{share(kId, false, Peers::kOthers), PROT_READ};
+  const Peer reader{share(kMemoryId, false, Peers::kOthers), PROT_READ};
   ASSERT_TRUE(reader.is_mapped());
   EXPECT_EQ(reader.data()[99], std::byte{3});
   EXPECT_NE(ftruncate(reader.descriptor(), 10), 0);
@@ -219,18 +219,18 @@ TEST_F(MemoryStoreTest, APeerOfAnotherUserGetsOnlySealedMemoryForWriting) {
 
 TEST_F(MemoryStoreTest, LongRangesAreMadeOfHugePagesAndShortOnesAreNot) {
   if (!make_memory_file(Peers::kOwn).is_huge) GTEST_SKIP() << "no huge pages are to be had here";
-  ASSERT_THAT(store_->truncate(kId, 32 * kMiB, 0), IsOk());
-  for (Offset at = 0; at < 32 * kMiB; at += 4 * kMiB) {
+  ASSERT_THAT(store_->truncate(kMemoryId, 32 * kMib, 0), IsOk());
+  for (Offset at = 0; at < 32 * kMib; at += 4 * kMib) {
     ASSERT_THAT(write(at, 100, 1), IsOk());
-    ASSERT_THAT(store_->reserve(kId, at + kMiB, at + kMiB + 100), IsOk());
+    ASSERT_THAT(store_->reserve(kMemoryId, at + kMib, at + kMib + 100), IsOk());
   }
-  EXPECT_THAT(store_->info(kId)->stored_bytes, IsRoomOf(share().descriptor));
-  ASSERT_THAT(store_->truncate(kId, 0, 0), IsOk());
-  ASSERT_THAT(store_->reserve(kId, 0, 16 * kMiB), IsOk());
+  EXPECT_THAT(store_->info(kMemoryId)->stored_bytes, IsRoomOf(share().descriptor));
+  ASSERT_THAT(store_->truncate(kMemoryId, 0, 0), IsOk());
+  ASSERT_THAT(store_->reserve(kMemoryId, 0, 16 * kMib), IsOk());
   const Offset real = real_bytes(share().descriptor);
-  EXPECT_GE(real, 16 * kMiB);
-  EXPECT_LE(real, 16 * kMiB + kHuge);
-  EXPECT_THAT(read(0, 16 * kMiB), Each(std::byte{0}));
+  EXPECT_GE(real, 16 * kMib);
+  EXPECT_LE(real, 16 * kMib + kHuge);
+  EXPECT_THAT(read(0, 16 * kMib), Each(std::byte{0}));
 }
 
 // In a process of its own, since that gives its rights away.
@@ -258,19 +258,19 @@ TEST(MemoryFilesTest, WhoIsNotRootHasHugePagesInAUserNamespace) {
 }
 
 TEST_F(MemoryStoreTest, APeerOfAnotherUserCannotShrinkOrSealTheMemory) {
-  const Peer peer{share(kId, true, Peers::kOthers)};
+  const Peer peer{share(kMemoryId, true, Peers::kOthers)};
   EXPECT_NE(ftruncate(peer.descriptor(), 10), 0);
   EXPECT_EQ(errno, EPERM);
   EXPECT_NE(fcntl(peer.descriptor(), F_ADD_SEALS, F_SEAL_GROW), 0);
   // Nor stop it from growing by making it longer than it should be.
-  ASSERT_EQ(ftruncate(peer.descriptor(), 100 * kMiB), 0);
-  EXPECT_THAT(write(3 * kMiB, 100, 3), IsOk());
-  EXPECT_THAT(read(3 * kMiB, 100), Each(std::byte{3}));
+  ASSERT_EQ(ftruncate(peer.descriptor(), 100 * kMib), 0);
+  EXPECT_THAT(write(3 * kMib, 100, 3), IsOk());
+  EXPECT_THAT(read(3 * kMib, 100), Each(std::byte{3}));
 }
 
 TEST_F(MemoryStoreTest, AReaderCannotWrite) {
   ASSERT_THAT(write(0, 100, 3), IsOk());
-  const SharedMemory memory = share(kId, false);
+  const SharedMemory memory = share(kMemoryId, false);
   EXPECT_FALSE(Peer(memory).is_mapped());
   const Peer reader{memory, PROT_READ};
   ASSERT_TRUE(reader.is_mapped());
@@ -278,32 +278,32 @@ TEST_F(MemoryStoreTest, AReaderCannotWrite) {
 }
 
 TEST_F(MemoryStoreTest, NonsenseFromAPeerHurtsNobodyElse) {
-  ASSERT_THAT(write(0, 3 * kMiB, 3), IsOk());
-  ASSERT_THAT(write(0, 200 * kKiB, 4, {2, 0}), IsOk());
+  ASSERT_THAT(write(0, 3 * kMib, 3), IsOk());
+  ASSERT_THAT(write(0, 200 * kKib, 4, {2, 0}), IsOk());
   const Offset used = store_->usage()->used_bytes;
   const Peer peer{share()};
   for (const int nonsense : {0xFF, 0x7F, 0x00}) {
     std::memset(static_cast<void*>(&peer.control()), nonsense, sizeof(Control));
-    const SubfileInfo info = *store_->info(kId);
-    EXPECT_GE(info.length, 3 * kMiB);
-    EXPECT_LE(info.length, 64 * kMiB);
+    const SubfileInfo info = *store_->info(kMemoryId);
+    EXPECT_GE(info.length, 3 * kMib);
+    EXPECT_LE(info.length, 64 * kMib);
     EXPECT_GE(info.file_end, 0);
     EXPECT_LE(info.file_end, kMaxBytes);
-    EXPECT_THAT(read(3 * kMiB - 10, 10), Each(std::byte{3}));
-    EXPECT_THAT(write(0, 3 * kMiB, 3), IsOk());
+    EXPECT_THAT(read(3 * kMib - 10, 10), Each(std::byte{3}));
+    EXPECT_THAT(write(0, 3 * kMib, 3), IsOk());
     EXPECT_EQ(store_->usage()->used_bytes, used);
   }
-  ASSERT_THAT(store_->truncate(kId, 0, 0), IsOk());
-  ASSERT_THAT(write(6 * kMiB, 10, 5), IsOk());
-  EXPECT_THAT(read(6 * kMiB, 10), Each(std::byte{5}));
-  EXPECT_EQ(store_->info(kId)->length, 6 * kMiB + 10);
-  EXPECT_THAT(read(0, 200 * kKiB, {2, 0}), Each(std::byte{4}));
+  ASSERT_THAT(store_->truncate(kMemoryId, 0, 0), IsOk());
+  ASSERT_THAT(write(6 * kMib, 10, 5), IsOk());
+  EXPECT_THAT(read(6 * kMib, 10), Each(std::byte{5}));
+  EXPECT_EQ(store_->info(kMemoryId)->length, 6 * kMib + 10);
+  EXPECT_THAT(read(0, 200 * kKib, {2, 0}), Each(std::byte{4}));
 }
 
 TEST_F(MemoryStoreTest, WhoeverStillHasRemovedMemoryIsTold) {
   ASSERT_THAT(write(0, 100, 3), IsOk());
   const Peer peer{share()};
-  ASSERT_THAT(store_->remove(kId), IsOk());
+  ASSERT_THAT(store_->remove(kMemoryId), IsOk());
   EXPECT_EQ(peer.control().state, Control::kGone);
   EXPECT_EQ(peer.data()[50], std::byte{3});  // a read under way is not disturbed
   const Peer next{share()};
@@ -313,16 +313,16 @@ TEST_F(MemoryStoreTest, WhoeverStillHasRemovedMemoryIsTold) {
 
 TEST_F(MemoryStoreTest, CountsWhatTheSystemTakes) {
   std::mt19937_64 random{1};
-  for (int i = 0; i < 100; ++i) ASSERT_THAT(write(static_cast<Offset>(random() % (40 * kMiB)), 5000, 1), IsOk());
+  for (int i = 0; i < 100; ++i) ASSERT_THAT(write(static_cast<Offset>(random() % (40 * kMib)), 5000, 1), IsOk());
   // Reading holes takes nothing.
-  read(0, 40 * kMiB);
-  EXPECT_THAT(store_->map(kId, 0, 40 * kMiB, false), IsOkAndHolds(Eq(std::nullopt)));
-  const Offset stored = store_->info(kId)->stored_bytes;
+  read(0, 40 * kMib);
+  EXPECT_THAT(store_->map(kMemoryId, 0, 40 * kMib, false), IsOkAndHolds(Eq(std::nullopt)));
+  const Offset stored = store_->info(kMemoryId)->stored_bytes;
   EXPECT_EQ(stored, store_->usage()->used_bytes);
   EXPECT_THAT(stored, IsRoomOf(share().descriptor));
-  ASSERT_THAT(store_->truncate(kId, 11 * kMiB, 0), IsOk());
-  EXPECT_LT(store_->info(kId)->stored_bytes, stored / 2);
-  EXPECT_THAT(store_->info(kId)->stored_bytes, IsRoomOf(share().descriptor));
+  ASSERT_THAT(store_->truncate(kMemoryId, 11 * kMib, 0), IsOk());
+  EXPECT_LT(store_->info(kMemoryId)->stored_bytes, stored / 2);
+  EXPECT_THAT(store_->info(kMemoryId)->stored_bytes, IsRoomOf(share().descriptor));
 }
 
 TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
@@ -335,24 +335,24 @@ TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
   while (shared < few.rlim_cur && store_->share({100 + shared, 0}, true, 0, Peers::kOwn).value().has_value()) ++shared;
   EXPECT_GT(shared, few.rlim_cur / 2);
   EXPECT_LT(shared, few.rlim_cur - 2);  // some are left for files and connections
-  EXPECT_THAT(write(kMiB, 3 * kMiB, 6), IsOk());
-  EXPECT_THAT(store_->reserve(kId, 0, 6 * kMiB), IsOk());
-  EXPECT_THAT(store_->truncate(kId, 2 * kMiB, 0), IsOk());
-  EXPECT_THAT(store_->share(kId, true, 0, Peers::kOwn), IsOkAndHolds(Eq(std::nullopt)));
+  EXPECT_THAT(write(kMib, 3 * kMib, 6), IsOk());
+  EXPECT_THAT(store_->reserve(kMemoryId, 0, 6 * kMib), IsOk());
+  EXPECT_THAT(store_->truncate(kMemoryId, 2 * kMib, 0), IsOk());
+  EXPECT_THAT(store_->share(kMemoryId, true, 0, Peers::kOwn), IsOkAndHolds(Eq(std::nullopt)));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_THAT(read(kMiB, kMiB), Each(std::byte{6}));
-  EXPECT_THAT(read(2 * kMiB, 3 * kMiB), Each(std::byte{0}));
+  EXPECT_THAT(read(kMib, kMib), Each(std::byte{6}));
+  EXPECT_THAT(read(2 * kMib, 3 * kMib), Each(std::byte{0}));
 }
 
 TEST_F(MemoryStoreTest, NoSpaceNamesAllThatMatters) {
-  make({.capacity_bytes = kMiB, .pool_regions = 0});
+  make({.capacity_bytes = kMib, .pool_regions = 0});
   ASSERT_THAT(write(0, 1000, 1), IsOk());
-  const Status status = write(0, 2 * kMiB, 1);
+  const Status status = write(0, 2 * kMib, 1);
   EXPECT_THAT(status, StatusIs(ErrorCode::kNoSpace, HasSubstr("write of subfile 1.0")));
   EXPECT_THAT(status.message(), HasSubstr("free of 1048576: remove files"));
   EXPECT_THAT(read(0, 1000), Each(std::byte{1}));
   // Where there is no room for all, plans do not get memory.
-  EXPECT_THAT(store_->map(kId, 0, 2 * kMiB, true), IsOkAndHolds(Eq(std::nullopt)));
+  EXPECT_THAT(store_->map(kMemoryId, 0, 2 * kMib, true), IsOkAndHolds(Eq(std::nullopt)));
 }
 
 TEST(MemoryStoreOptionsTest, NonsenseIsRefused) {
@@ -363,109 +363,109 @@ TEST(MemoryStoreOptionsTest, NonsenseIsRefused) {
 }
 
 TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
-  Pool pool{{.regions = 3, .region_bytes = 2 * kMiB}};
+  Pool pool{{.regions = 3, .region_bytes = 2 * kMib}};
   pool.start();
-  EXPECT_EQ(pool.take(kMiB), nullptr);  // nothing was allowed yet
-  pool.keep_at_most(5 * kMiB);
+  EXPECT_EQ(pool.take(kMib), nullptr);  // nothing was allowed yet
+  pool.keep_at_most(5 * kMib);
   pool.wait_until_idle();
-  const std::unique_ptr<Region> first = pool.take(kMiB);
+  const std::unique_ptr<Region> first = pool.take(kMib);
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(first->mapped_bytes(), 2 * kMiB);
-  EXPECT_GE(real_bytes(first->descriptor()), 2 * kMiB);
+  EXPECT_EQ(first->mapped_bytes(), 2 * kMib);
+  EXPECT_GE(real_bytes(first->descriptor()), 2 * kMib);
   pool.wait_until_idle();  // makes up for it
   const Offset descriptors = open_descriptors();
-  pool.keep_at_most(kMiB);
+  pool.keep_at_most(kMib);
   EXPECT_EQ(open_descriptors(), descriptors - 2);
-  EXPECT_EQ(pool.take(kMiB), nullptr);
+  EXPECT_EQ(pool.take(kMib), nullptr);
 }
 
 TEST(MemoryStoreOptionsTest, PoolsTakeNoMoreThanTheyMay) {
-  EXPECT_EQ(pool_regions_for(164 * kMiB, kMiB), 4);
-  EXPECT_EQ(pool_regions_for(41 * kMiB - 1, kMiB), 0);
-  EXPECT_EQ(pool_regions_for(0, kMiB), 0);
-  EXPECT_EQ(pool_regions_for(kMiB, 0), 0);
+  EXPECT_EQ(pool_regions_for(164 * kMib, kMib), 4);
+  EXPECT_EQ(pool_regions_for(41 * kMib - 1, kMib), 0);
+  EXPECT_EQ(pool_regions_for(0, kMib), 0);
+  EXPECT_EQ(pool_regions_for(kMib, 0), 0);
 }
 
 TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
-  Pool pool{{.regions = 1, .region_bytes = kMiB}};
+  Pool pool{{.regions = 1, .region_bytes = kMib}};
   pool.start();
-  pool.keep_at_most(64 * kMiB);
+  pool.keep_at_most(64 * kMib);
   const auto take = [&pool](Offset bytes) {
     pool.wait_until_idle();
     return pool.take(bytes)->mapped_bytes();
   };
-  EXPECT_EQ(take(kKiB), kMiB);
-  EXPECT_EQ(take(kMiB), kMiB);
-  EXPECT_EQ(take(kMiB + 1), 8 * kMiB);
-  EXPECT_EQ(take(8 * kMiB + 1), 32 * kMiB);
-  EXPECT_EQ(take(100 * kMiB), 32 * kMiB);  // better than nothing
+  EXPECT_EQ(take(kKib), kMib);
+  EXPECT_EQ(take(kMib), kMib);
+  EXPECT_EQ(take(kMib + 1), 8 * kMib);
+  EXPECT_EQ(take(8 * kMib + 1), 32 * kMib);
+  EXPECT_EQ(take(100 * kMib), 32 * kMib);  // better than nothing
   pool.wait_until_idle();
-  const auto small = pool.take(kMiB);
-  EXPECT_EQ(pool.take(kMiB / 2), nullptr);  // what is left is far too large
-  const auto medium = pool.take(kMiB);
-  EXPECT_EQ(medium->mapped_bytes(), 8 * kMiB);
-  EXPECT_EQ(pool.take(kMiB), nullptr);
+  const auto small = pool.take(kMib);
+  EXPECT_EQ(pool.take(kMib / 2), nullptr);  // what is left is far too large
+  const auto medium = pool.take(kMib);
+  EXPECT_EQ(medium->mapped_bytes(), 8 * kMib);
+  EXPECT_EQ(pool.take(kMib), nullptr);
 }
 
 TEST(MemoryPoolTest, FaultsInWhatIsAskedForUnlessForgotten) {
-  Pool pool{{.regions = 1, .region_bytes = kMiB}};
+  Pool pool{{.regions = 1, .region_bytes = kMib}};
   pool.start();
-  const auto region = Region::make(8 * kMiB, Peers::kOwn);
+  const auto region = Region::make(8 * kMib, Peers::kOwn);
   ASSERT_THAT(region.status(), IsOk());
-  pool.fault_in_soon((*region)->descriptor(), 2 * kMiB, 7 * kMiB);
+  pool.fault_in_soon((*region)->descriptor(), 2 * kMib, 7 * kMib);
   pool.wait_until_idle();
-  EXPECT_GE(real_bytes((*region)->descriptor()), 5 * kMiB);
-  EXPECT_LE(real_bytes((*region)->descriptor()), 5 * kMiB + kControlRoom);
+  EXPECT_GE(real_bytes((*region)->descriptor()), 5 * kMib);
+  EXPECT_LE(real_bytes((*region)->descriptor()), 5 * kMib + kControlRoom);
   for (int i = 0; i < 50; ++i) {
-    pool.fault_in_soon((*region)->descriptor(), 0, 8 * kMiB);
+    pool.fault_in_soon((*region)->descriptor(), 0, 8 * kMib);
     pool.forget((*region)->descriptor());
     ASSERT_THAT((*region)->cut(0).status(), IsOk());
-    ASSERT_EQ(fallocate((*region)->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kDataStart, 8 * kMiB), 0);
+    ASSERT_EQ(fallocate((*region)->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kDataStart, 8 * kMib), 0);
     // Nothing comes back after that.
     ASSERT_LE(real_bytes((*region)->descriptor()), kControlRoom);
   }
 }
 
 TEST(MemoryPoolTest, LargeSubfilesBeginInItAndGrowingOnesRunAhead) {
-  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 2, .region_bytes = kMiB}}};
+  MemorySource source{Room{256 * kMib}, Pool{{.regions = 2, .region_bytes = kMib}}};
   MemorySubfile first{source};
-  ASSERT_THAT(first.write(0, bytes_of(100 * kKiB, 1)), IsOk());
+  ASSERT_THAT(first.write(0, bytes_of(100 * kKib, 1)), IsOk());
   source.pool.wait_until_idle();
   MemorySubfile large{source};
-  ASSERT_THAT(large.write(5, bytes_of(5 * kMiB, 2)), IsOk());
-  EXPECT_EQ(large.info().stored_bytes, 8 * kMiB + kControlRoom);
-  EXPECT_EQ(large.info().length, 5 * kMiB + 5);
+  ASSERT_THAT(large.write(5, bytes_of(5 * kMib, 2)), IsOk());
+  EXPECT_EQ(large.info().stored_bytes, 8 * kMib + kControlRoom);
+  EXPECT_EQ(large.info().length, 5 * kMib + 5);
 
-  for (Offset at = 5 * kMiB; at < 40 * kMiB; at += kMiB) ASSERT_THAT(large.write(at, bytes_of(kMiB, 2)), IsOk());
-  EXPECT_GT(large.info().stored_bytes, 41 * kMiB);
-  EXPECT_LT(large.info().stored_bytes, 56 * kMiB);
-  ASSERT_THAT(large.truncate(39 * kMiB, 0), IsOk());
-  EXPECT_EQ(large.info().stored_bytes, 39 * kMiB + kControlRoom);
+  for (Offset at = 5 * kMib; at < 40 * kMib; at += kMib) ASSERT_THAT(large.write(at, bytes_of(kMib, 2)), IsOk());
+  EXPECT_GT(large.info().stored_bytes, 41 * kMib);
+  EXPECT_LT(large.info().stored_bytes, 56 * kMib);
+  ASSERT_THAT(large.truncate(39 * kMib, 0), IsOk());
+  EXPECT_EQ(large.info().stored_bytes, 39 * kMib + kControlRoom);
   source.pool.wait_until_idle();
   EXPECT_THAT(large.info().stored_bytes + kUncounted, IsRoomOf((*large.shared_region(0, Peers::kOwn))->descriptor()));
 }
 
 TEST(MemoryPoolTest, SubfilesThatAreNotCutKeepTheRoomAhead) {
-  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 1, .region_bytes = kMiB}}};
+  MemorySource source{Room{256 * kMib}, Pool{{.regions = 1, .region_bytes = kMib}}};
   source.pool.start();
-  source.pool.keep_at_most(64 * kMiB);
+  source.pool.keep_at_most(64 * kMib);
   source.pool.wait_until_idle();
   MemorySubfile subfile{source};
-  ASSERT_THAT(subfile.write(0, bytes_of(5 * kMiB, 2)), IsOk());
+  ASSERT_THAT(subfile.write(0, bytes_of(5 * kMib, 2)), IsOk());
   const Offset stored = subfile.info().stored_bytes;
-  ASSERT_EQ(stored, 8 * kMiB + kControlRoom);
-  ASSERT_THAT(subfile.truncate(5 * kMiB, 5 * kMiB), IsOk());
+  ASSERT_EQ(stored, 8 * kMib + kControlRoom);
+  ASSERT_THAT(subfile.truncate(5 * kMib, 5 * kMib), IsOk());
   EXPECT_EQ(subfile.info().stored_bytes, stored);
-  ASSERT_THAT(subfile.truncate(6 * kMiB, 6 * kMiB), IsOk());
+  ASSERT_THAT(subfile.truncate(6 * kMib, 6 * kMib), IsOk());
   EXPECT_EQ(subfile.info().stored_bytes, stored);
-  ASSERT_THAT(subfile.truncate(kMiB, kMiB), IsOk());
-  EXPECT_EQ(subfile.info().stored_bytes, kMiB + kControlRoom);
+  ASSERT_THAT(subfile.truncate(kMib, kMib), IsOk());
+  EXPECT_EQ(subfile.info().stored_bytes, kMib + kControlRoom);
 }
 
 TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
-  MemorySource source{Room{256 * kMiB}, Pool{{.regions = 1, .region_bytes = kMiB}}};
+  MemorySource source{Room{256 * kMib}, Pool{{.regions = 1, .region_bytes = kMib}}};
   source.pool.start();
-  source.pool.keep_at_most(64 * kMiB);
+  source.pool.keep_at_most(64 * kMib);
   source.pool.wait_until_idle();
   const auto is_full = [](const Region& region, Offset bytes) {
     for (Offset chunk = 0; chunk < bytes / kChunkBytes; ++chunk) {
@@ -474,28 +474,28 @@ TEST(MemoryPoolTest, SharedSubfilesBeginWithTheRoomTheyWillNeed) {
     return true;
   };
   MemorySubfile first{source};
-  ASSERT_THAT(first.shared_region(12 * kMiB, Peers::kOwn), IsOk());
-  EXPECT_TRUE(is_full(**first.shared_region(0, Peers::kOwn), 32 * kMiB)) << "others may write behind";
+  ASSERT_THAT(first.shared_region(12 * kMib, Peers::kOwn), IsOk());
+  EXPECT_TRUE(is_full(**first.shared_region(0, Peers::kOwn), 32 * kMib)) << "others may write behind";
   EXPECT_EQ(first.info().length, 0);
-  EXPECT_EQ(source.room.used_bytes(), 32 * kMiB + kControlRoom);
+  EXPECT_EQ(source.room.used_bytes(), 32 * kMib + kControlRoom);
   MemorySubfile second{source};
   source.pool.wait_until_idle();
-  ASSERT_THAT(second.shared_region(4 * kMiB, Peers::kOwn), IsOk());
-  EXPECT_EQ(second.info().stored_bytes, 8 * kMiB + kControlRoom);
+  ASSERT_THAT(second.shared_region(4 * kMib, Peers::kOwn), IsOk());
+  EXPECT_EQ(second.info().stored_bytes, 8 * kMib + kControlRoom);
   // Now there is not so much room that pages could wait for somebody.
   MemorySubfile third{source};
   source.pool.wait_until_idle();
-  ASSERT_THAT(third.shared_region(12 * kMiB, Peers::kOwn), IsOk());
-  EXPECT_EQ(third.info().stored_bytes, 12 * kMiB + kControlRoom);
+  ASSERT_THAT(third.shared_region(12 * kMib, Peers::kOwn), IsOk());
+  EXPECT_EQ(third.info().stored_bytes, 12 * kMib + kControlRoom);
   EXPECT_THAT(third.info().stored_bytes + kUncounted, IsRoomOf((*third.shared_region(0, Peers::kOwn))->descriptor()));
 }
 
 TEST(MemoryPoolTest, SubfilesComeAndGoWhileItWorks) {
-  MemorySource source{Room{64 * kMiB}, Pool{{.regions = 3, .region_bytes = kMiB}}};
+  MemorySource source{Room{64 * kMib}, Pool{{.regions = 3, .region_bytes = kMib}}};
   for (int i = 0; i < 40; ++i) {
     MemorySubfile subfile{source};
-    const Offset bytes = (1 + i % 9) * kMiB;
-    for (Offset at = 0; at < bytes; at += kMiB) ASSERT_THAT(subfile.write(at, bytes_of(kMiB, i + 1)), IsOk());
+    const Offset bytes = (1 + i % 9) * kMib;
+    for (Offset at = 0; at < bytes; at += kMib) ASSERT_THAT(subfile.write(at, bytes_of(kMib, i + 1)), IsOk());
     const Offset kept = i % 3 == 0 ? bytes / 2 : bytes;
     ASSERT_THAT(subfile.truncate(kept, 0), IsOk());
     std::vector<std::byte> seen = bytes_of(bytes, 0xAA);

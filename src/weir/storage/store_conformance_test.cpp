@@ -66,11 +66,6 @@ Offset below(std::mt19937_64& random, Offset limit) {
 }
 
 /// Replayed with WEIR_TEST_SEED=<number>.
-std::uint64_t choose_seed() {
-  if (const char* given = std::getenv("WEIR_TEST_SEED")) return std::strtoull(given, nullptr, 10);
-  return std::random_device{}();
-}
-
 Status write(Store& store, SubfileId id, Offset offset, const Bytes& bytes, Offset file_end = 0) {
   const std::array pieces{WritePiece{offset, bytes}};
   return store.write(id, pieces, file_end);
@@ -282,7 +277,7 @@ class RandomRun {
 constexpr SubfileId kId{3, 1};
 
 TEST_P(StoreConformance, RandomOperationsAgreeWithAPlainFile) {
-  const std::uint64_t seed = choose_seed();
+  const std::uint64_t seed = testing::choose_seed();
   SCOPED_TRACE(concat("WEIR_TEST_SEED=", seed));
   RandomRun run{seed, GetParam().far_offset};
   for (int round = 0; round < 8; ++round) {

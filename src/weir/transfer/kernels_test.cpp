@@ -15,10 +15,10 @@ using layout::oracle::Random;
 
 using Bytes = std::vector<std::byte>;
 
-std::size_t index(Offset offset) { return static_cast<std::size_t>(offset); }
+std::size_t to_index(Offset offset) { return static_cast<std::size_t>(offset); }
 
-Bytes noise(Random& random, Offset size) {
-  Bytes bytes(index(size));
+Bytes kernel_noise(Random& random, Offset size) {
+  Bytes bytes(to_index(size));
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.bits() & 0xff);
   return bytes;
 }
@@ -32,7 +32,7 @@ struct Set {
   Kernel (*bypass)(Offset, const Step&) noexcept;
   PieceKernel piece;
   ListKernel list;
-  IndexKernels (*index)(Offset) noexcept;
+  IndexKernels (*to_index)(Offset) noexcept;
 };
 
 std::vector<Set> sets() {
@@ -73,13 +73,13 @@ class Field {
     const bool is_empty = outer.count == 0 || inner.count == 0;
     const Offset read = is_empty ? 0 : span_of(outer, span_of(inner, length, inner.source), outer.source);
     const Offset written = is_empty ? 0 : span_of(outer, span_of(inner, length, inner.target), outer.target);
-    source_ = noise(random, skew_ + read);
-    target_ = noise(random, guard_ + written + 64);
+    source_ = kernel_noise(random, skew_ + read);
+    target_ = kernel_noise(random, guard_ + written + 64);
     expected_ = target_;
     for (Offset i = 0; i < outer.count; ++i) {
       for (Offset j = 0; j < inner.count; ++j) {
         std::memcpy(expected_.data() + guard_ + i * outer.target + j * inner.target,
-                    source_.data() + skew_ + i * outer.source + j * inner.source, index(length));
+                    source_.data() + skew_ + i * outer.source + j * inner.source, to_index(length));
       }
     }
   }
@@ -177,7 +177,7 @@ TEST(KernelTest, PiecesOfEveryLength) {
 TEST(ListKernelTest, MovesJustItsPieces) {
   Random random(layout::oracle::base_seed() + 9);
   for (int round = 0; round < 300; ++round) {
-    std::vector<ListPiece> pieces(index(random.between(1, 30)));
+    std::vector<ListPiece> pieces(to_index(random.between(1, 30)));
     for (ListPiece& piece : pieces) {
       piece.length = static_cast<std::uint32_t>(random.chance(80) ? random.between(1, 300) : random.between(1, 3000));
     }
@@ -200,8 +200,8 @@ TEST(ListKernelTest, MovesJustItsPieces) {
       piece.target -= origin.target;
     }
     for (const Set& set : sets()) {
-      const Bytes source = noise(random, span_of(step, source_extent, step.source));
-      Bytes target = noise(random, 64 + span_of(step, target_extent, step.target) + 64);
+      const Bytes source = kernel_noise(random, span_of(step, source_extent, step.source));
+      Bytes target = kernel_noise(random, 64 + span_of(step, target_extent, step.target) + 64);
       Bytes expected = target;
       const std::byte* from = source.data() + origin.source;
       for (Offset i = 0; i < step.count; ++i) {
@@ -228,18 +228,18 @@ TEST(IndexKernelTest, GatherAndScatterEveryCount) {
       }
       random.shuffle(places);
       for (const Set& set : sets()) {
-        const IndexKernels kernels = set.index(length);
+        const IndexKernels kernels = set.to_index(length);
         ASSERT_NE(kernels.gather, nullptr);
         for (const bool is_gather : {true, false}) {
           const Offset skew = random.between(0, 63);
-          const Bytes source = noise(random, skew + (is_gather ? at : count * length));
-          Bytes target = noise(random, 64 + (is_gather ? count * length : at) + 64);
+          const Bytes source = kernel_noise(random, skew + (is_gather ? at : count * length));
+          Bytes target = kernel_noise(random, 64 + (is_gather ? count * length : at) + 64);
           Bytes expected = target;
           for (Offset i = 0; i < count; ++i) {
-            const Offset there = places[index(i)];
+            const Offset there = places[to_index(i)];
             const Offset here = i * length;
             std::memcpy(expected.data() + 64 + (is_gather ? here : there),
-                        source.data() + skew + (is_gather ? there : here), index(length));
+                        source.data() + skew + (is_gather ? there : here), to_index(length));
           }
           (is_gather ? kernels.gather : kernels.scatter)(source.data() + skew, target.data() + 64, places.data(),
                                                          places.size());
@@ -276,11 +276,11 @@ TEST(KernelTest, EveryAlignmentOfBothSides) {
     const Step step{19, length * 2, length};
     for (Offset from = 0; from < 64; ++from) {
       for (const Offset to : {from, random.between(0, 63)}) {
-        const Bytes source = noise(random, from + span_of(step, length, step.source));
-        Bytes target = noise(random, to + span_of(step, length, step.target) + 1);
+        const Bytes source = kernel_noise(random, from + span_of(step, length, step.source));
+        Bytes target = kernel_noise(random, to + span_of(step, length, step.target) + 1);
         Bytes expected = target;
         for (Offset i = 0; i < step.count; ++i) {
-          std::memcpy(expected.data() + to + i * step.target, source.data() + from + i * step.source, index(length));
+          std::memcpy(expected.data() + to + i * step.target, source.data() + from + i * step.source, to_index(length));
         }
         choose_kernel(length)(source.data() + from, target.data() + to, length, step);
         ASSERT_TRUE(target == expected) << "length " << length << ", source at " << from << ", target at " << to;

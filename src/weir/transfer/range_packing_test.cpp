@@ -23,7 +23,7 @@ using weir::testing::StatusIs;
 
 using Bytes = std::vector<std::byte>;
 
-Bytes numbered(Offset size, unsigned salt) {
+Bytes range_numbered(Offset size, unsigned salt) {
   Bytes bytes(static_cast<std::size_t>(size));
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 2654435761u + salt) >> 7);
   return bytes;
@@ -77,8 +77,8 @@ void expect_carries(const RangePacking& client, const RangePacking& server, cons
   ASSERT_EQ(server.extent_b(range).from, b_from);
   ASSERT_EQ(server.extent_b(range).to, b_end);
 
-  const Bytes a = numbered(range.to, 1);
-  Bytes b = numbered(b_end, 77);
+  const Bytes a = range_numbered(range.to, 1);
+  Bytes b = range_numbered(b_end, 77);
   Bytes wanted = b;
   for (const auto& byte : expected)
     wanted[static_cast<std::size_t>(byte.second)] = a[static_cast<std::size_t>(byte.first)];
@@ -92,7 +92,7 @@ void expect_carries(const RangePacking& client, const RangePacking& server, cons
   Bytes back(expected.size());
   server.pack_b({b.data(), 0}, range, back.data());
   ASSERT_EQ(back, message);
-  Bytes a_again = numbered(range.to, 9);
+  Bytes a_again = range_numbered(range.to, 9);
   Bytes a_wanted = a_again;
   for (const auto& byte : expected)
     a_wanted[static_cast<std::size_t>(byte.first)] = a[static_cast<std::size_t>(byte.first)];

@@ -89,7 +89,7 @@ struct BatchOptions {
   bool json = true;
 };
 
-constexpr char kExamples[] =
+constexpr char kBatchExamples[] =
     "Each line of standard input is a JSON object; each is answered by one line, in order:\n"
     "  {\"op\":\"print\",\"layout\":L}                          {\"layout\":canonical text}\n"
     "  {\"op\":\"size\",\"layout\":L,\"element\":i}               {\"size\":bytes per period,\"period\":bytes}\n"
@@ -132,7 +132,7 @@ Status run_batch(std::istream& in, std::ostream& out, const BatchLimits& limits)
 
 void add_batch(CLI::App& layout, Selection& selection) {
   add_command<BatchOptions>(
-      layout, selection, "batch", "Answer requests, one JSON object a line, from standard input", kExamples,
+      layout, selection, "batch", "Answer requests, one JSON object a line, from standard input", kBatchExamples,
       [](CLI::App& command, BatchOptions& options) {
         command.add_flag("--json", options.json, "Accepted for symmetry: batch always answers in JSON");
       },

@@ -35,11 +35,6 @@ std::string unset_line(const std::string& shell, const std::string& name) {
   return concat("unset ", name, ";\n");
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 // The file system that is meant; one that cannot be used is an error here rather than in every program.
 Result<std::string> find_file_system(std::string given) {
   if (given.empty()) given = environment("WEIR_FS");

@@ -74,9 +74,9 @@ class OwnTerminal {
   Descriptor terminal_;
 };
 
-class Child {
+class RunningChild {
  public:
-  Child(pid_t process, const HeldSignals& signals, const OwnTerminal& terminal, const ChildOptions& options)
+  RunningChild(pid_t process, const HeldSignals& signals, const OwnTerminal& terminal, const ChildOptions& options)
       : process_(process), signals_(signals), terminal_(terminal), deadline_(options.deadline), grace_(options.grace) {}
 
   ChildEnd wait() {
@@ -146,7 +146,7 @@ Result<ChildEnd> run_child(const ChildOptions& options, const std::function<int(
     ::_exit(code);
   }
   ::setpgid(process, process);  // whoever comes first: afterwards it is done
-  const ChildEnd end = Child(process, signals, terminal, options).wait();
+  const ChildEnd end = RunningChild(process, signals, terminal, options).wait();
   terminal.give(::getpgrp());
   return end;
 }

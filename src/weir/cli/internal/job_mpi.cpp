@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 bool starts_with(std::string_view text, std::string_view start) { return text.rfind(start, 0) == 0; }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 bool is_program(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
@@ -155,6 +150,11 @@ std::vector<std::string> srun_words(std::vector<std::string> words, const std::s
 }
 
 }  // namespace
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
 
 std::string_view mpi_name(Mpi mpi) {
   if (mpi == Mpi::kNone) return "none";

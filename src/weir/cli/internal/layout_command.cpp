@@ -3,7 +3,7 @@
 namespace weir::cli::internal {
 namespace {
 
-constexpr char kHelp[] =
+constexpr char kLayoutHelp[] =
     "A layout is a text, quoted for the shell (or @FILE; @- reads standard input):\n"
     "  stripe(unit=64K, over=4)                                    round-robin blocks\n"
     "  hpf(shape=[4096,4096], elem=8, dist=(*,BLOCK), grid=[1,4])  *, BLOCK, BLOCK(m), CYCLIC, CYCLIC(k)\n"
@@ -23,7 +23,7 @@ constexpr char kHelp[] =
 void add_layout(CLI::App& app, Selection& selection) {
   CLI::App* layout = app.add_subcommand("layout", "Describe, draw and compare distributions of files and arrays");
   layout->require_subcommand(1);
-  layout->footer(kHelp);
+  layout->footer(kLayoutHelp);
   add_show(*layout, selection);
   add_map_commands(*layout, selection);
   add_relation_commands(*layout, selection);

@@ -13,7 +13,7 @@
 namespace weir::cli::internal {
 namespace {
 
-constexpr char kHelp[] =
+constexpr char kModelHelp[] =
     "The model of this machine is a small file: WEIR_MODEL, or $XDG_CONFIG_HOME/weir/model.toml, or\n"
     "~/.config/weir/model.toml.  'calibrate' writes it, the others read it.\n"
     "\n"
@@ -460,7 +460,7 @@ void declare_validate(CLI::App& command, ValidateOptions& options) {
 void add_model(CLI::App& app, Selection& selection) {
   CLI::App* command = app.add_subcommand("model", "Measure this machine and predict what redistributions cost");
   command->require_subcommand(1);
-  command->footer(kHelp);
+  command->footer(kModelHelp);
   add_command<CalibrateOptions>(*command, selection, "calibrate", "Measure this machine, in at most a minute",
                                 "Example:\n  weir model calibrate --mpi latency_us=1.5,bandwidth_gbs=10\n",
                                 declare_calibrate, calibrate);

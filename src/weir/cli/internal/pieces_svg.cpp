@@ -7,11 +7,11 @@
 namespace weir::cli::internal {
 namespace {
 
-constexpr double kLeft = 40;
+constexpr double kBandLeft = 40;
 constexpr double kWidth = 880;
 constexpr double kBandHeight = 24;
 constexpr double kBandDistance = 120;
-constexpr double kTop = 56;
+constexpr double kBandTop = 56;
 constexpr std::size_t kMostLabels = 24;
 
 /// One of the three address spaces, drawn from left to right.
@@ -21,7 +21,7 @@ class Band {
 
   [[nodiscard]] double x(Offset offset) const {
     const auto length = static_cast<double>(std::max<Offset>(range_.to - range_.from, 1));
-    return kLeft + kWidth * static_cast<double>(offset - range_.from) / length;
+    return kBandLeft + kWidth * static_cast<double>(offset - range_.from) / length;
   }
   [[nodiscard]] double top() const { return y_; }
   [[nodiscard]] double bottom() const { return y_ + kBandHeight; }
@@ -45,10 +45,10 @@ class PiecesDrawing {
  public:
   explicit PiecesDrawing(const PieceDrawing& drawing)
       : drawing_(drawing),
-        a_(kTop, drawing.a),
-        file_(kTop + kBandDistance, drawing.file),
-        b_(kTop + 2 * kBandDistance, drawing.b),
-        svg_(kLeft * 2 + kWidth, b_.bottom() + 50, concat(drawing.a_title, "; ", drawing.b_title)) {}
+        a_(kBandTop, drawing.a),
+        file_(kBandTop + kBandDistance, drawing.file),
+        b_(kBandTop + 2 * kBandDistance, drawing.b),
+        svg_(kBandLeft * 2 + kWidth, b_.bottom() + 50, concat(drawing.a_title, "; ", drawing.b_title)) {}
 
   std::string draw() && {
     for (std::size_t i = 0; i < drawing_.pieces.size(); ++i) draw_piece(drawing_.pieces[i], static_cast<Offset>(i));
@@ -76,8 +76,8 @@ class PiecesDrawing {
   }
 
   void draw_band(const Band& band, const std::string& title, double title_y) {
-    svg_.frame({kLeft, band.top()}, {kWidth, kBandHeight});
-    if (!title.empty()) svg_.text({kLeft, title_y}, shorten(title, 110), {.size = 12, .is_code = true});
+    svg_.frame({kBandLeft, band.top()}, {kWidth, kBandHeight});
+    if (!title.empty()) svg_.text({kBandLeft, title_y}, shorten(title, 110), {.size = 12, .is_code = true});
   }
 
   /// Offsets where pieces begin, if they are few, and the two ends.
@@ -95,7 +95,7 @@ class PiecesDrawing {
     label(a_, std::move(a), a_.top() - 5);
     label(file_, std::move(file), file_.top() + kBandHeight / 2 + 4);
     label(b_, std::move(b), b_.bottom() + 13);
-    svg_.text({kLeft - 6, file_.top() - 5}, "file", {.size = 12, .anchor = "end"});
+    svg_.text({kBandLeft - 6, file_.top() - 5}, "file", {.size = 12, .anchor = "end"});
   }
 
   void label(const Band& band, std::vector<Offset> offsets, double y) {

@@ -6,7 +6,7 @@ namespace weir::cli::internal {
 namespace {
 
 constexpr const char* kWays[] = {"read", "write"};
-constexpr const char* kPhaseNames[] = {"meet", "lock", "pack", "move", "rest"};
+constexpr const char* kPhaseKeys[] = {"meet", "lock", "pack", "move", "rest"};
 
 void write_ways(const FileSummary& file, JsonWriter& json) {
   for (std::size_t way = 0; way < 2; ++way) {
@@ -55,7 +55,7 @@ void write_file(const FileSummary& file, JsonWriter& json) {
   json.end_array();
   write_ways(file, json);
   json.key("phases").begin_object();
-  for (std::size_t i = 0; i < file.phases.size(); ++i) json.field(kPhaseNames[i], file.phases[i]);
+  for (std::size_t i = 0; i < file.phases.size(); ++i) json.field(kPhaseKeys[i], file.phases[i]);
   json.end_object();
   json.field("messages", Offset{file.messages}).field("index_bytes", Offset{file.index_bytes});
   json.field("moved_bytes", Offset{file.moved_bytes}).field("direct_bytes", Offset{file.direct_bytes});

@@ -59,7 +59,7 @@ std::string tile(const std::string& value, std::string_view name, bool is_bad = 
 }
 
 // For a shell.
-std::string quoted(const std::string& layout) {
+std::string quoted_layout(const std::string& layout) {
   return layout.find('(') == std::string::npos ? layout : concat("'", layout, "'");
 }
 
@@ -201,7 +201,7 @@ std::string advice_part(const FileSummary& file) {
   if (advice.better) {
     out += concat("<div class=\"advice\">", escape_xml(advice.better->name), ": matching degree ",
                   degree_text(advice.better->degree), " instead of ", degree_text(advice.degree), ". Use ",
-                  code(concat("weir run --layout ", quoted(advice.better->layout))), " or the hint ",
+                  code(concat("weir run --layout ", quoted_layout(advice.better->layout))), " or the hint ",
                   code(concat("weir_layout=", advice.better->layout)), ".</div>\n");
   } else {
     out += concat("<div class=\"fits\">None of those that were tried is clearly better: the matching degree is ",

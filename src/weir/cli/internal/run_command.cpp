@@ -275,7 +275,7 @@ Result<int> run_job(const RunOptions& options, Console& console) {
   return *code == kExitOk && !finished.is_ok() ? static_cast<int>(kExitBad) : *code;
 }
 
-constexpr char kHelp[] =
+constexpr char kRunHelp[] =
     "weir run [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
     "Names that begin with weir:/ (or are below WEIR_PREFIX) are files of the job's own file system; the program opens "
     "them with MPI-IO, and is "
@@ -326,7 +326,7 @@ Result<double> parse_seconds(std::string_view text) {
 
 void add_run(CLI::App& app, Selection& selection) {
   CLI::App* command = app.add_subcommand("run", "Run a command, an MPI program say, with a file system of its own");
-  command->footer(kHelp);
+  command->footer(kRunHelp);
   auto options = std::make_shared<RunOptions>();
   declare(*command, *options);
   command->callback([&selection, options] {

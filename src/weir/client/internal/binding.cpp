@@ -24,7 +24,7 @@ constexpr Offset kDiskPiece = 4096;
 // Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so many bands.
 constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
 
-std::vector<std::uint8_t> to_wire(const layout::FallsSet& set) {
+std::vector<std::uint8_t> falls_to_wire(const layout::FallsSet& set) {
   const std::vector<std::byte> bytes = layout::encode(set);
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return {data, data + bytes.size()};
@@ -33,13 +33,13 @@ std::vector<std::uint8_t> to_wire(const layout::FallsSet& set) {
 wire::RegisterViewT registration(const Part& part) {
   wire::RegisterViewT table;
   table.view = part.view_id;
-  table.subfile = internal::to_wire(part.subfile);
+  table.subfile = to_wire(part.subfile);
   for (const transfer::RangePacking::Band& band : part.packing->bands()) {
     auto sent = std::make_unique<wire::BandT>();
-    sent->view = to_wire(band.a.falls());
+    sent->view = falls_to_wire(band.a.falls());
     sent->view_disp = band.a.disp();
     sent->view_period = band.a.period();
-    sent->subfile = to_wire(band.b.falls());
+    sent->subfile = falls_to_wire(band.b.falls());
     sent->subfile_disp = band.b.disp();
     sent->subfile_period = band.b.period();
     table.bands.push_back(std::move(sent));
@@ -228,7 +228,7 @@ bool Binding::reaches_before_layout(Range range) {
 
 Status Binding::reserve(Part& part, Range hull, Counters& counters) {
   wire::ReserveT table;
-  table.subfile = internal::to_wire(part.subfile);
+  table.subfile = to_wire(part.subfile);
   // Whole chunks: only those can be written without asking.
   table.range = std::make_unique<wire::Range>(hull.from / storage::kChunkBytes * storage::kChunkBytes,
                                               ceil_div(hull.to, storage::kChunkBytes) * storage::kChunkBytes);

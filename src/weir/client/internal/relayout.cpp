@@ -174,12 +174,6 @@ Status fence(Session& session, const Incarnation& file, wire::FenceAction action
   return session.run_all(calls);
 }
 
-Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
-  wire::LookupT lookup;
-  lookup.path = path;
-  return session.call<wire::AttributesT>(0, std::move(lookup));
-}
-
 // Steps 2 to 4.
 Status copy(const std::shared_ptr<Session>& session, const std::string& path, const std::shared_ptr<Incarnation>& from,
             const std::shared_ptr<Incarnation>& to, const RelayoutOptions& options) {
@@ -201,6 +195,12 @@ Outcome commit(Session& session, const std::string& path, const Incarnation& fil
 }
 
 }  // namespace
+
+Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
+  wire::LookupT lookup;
+  lookup.path = path;
+  return session.call<wire::AttributesT>(0, std::move(lookup));
+}
 
 Status relayout(const std::shared_ptr<Session>& session, const std::string& path, const layout::Partition& layout,
                 const RelayoutOptions& options) {

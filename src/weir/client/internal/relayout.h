@@ -4,6 +4,9 @@
 
 namespace weir::client::internal {
 
+/// What the metadata service knows of the file at `path`.
+Result<wire::AttributesT> look_up(Session& session, const std::string& path);
+
 /// Moves a file to another layout: all or nothing.
 Status relayout(const std::shared_ptr<Session>& session, const std::string& path, const layout::Partition& layout,
                 const RelayoutOptions& options);

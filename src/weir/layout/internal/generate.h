@@ -27,6 +27,24 @@ inline std::uint64_t base_seed() {
   return seed;
 }
 
+/// FALLS of one byte, nested `depth` deep.
+inline FallsSet chain(int depth) {
+  FallsSet set = {{0, 0, 0, 1, {}}};
+  for (int i = 1; i < depth; ++i) {
+    Falls outer{0, 0, 0, 1, {}};
+    outer.inner.swap(set);
+    set.push_back(std::move(outer));
+  }
+  return set;
+}
+
+/// An element that is known to be valid.
+inline Element make(FallsSet set, Element::Placement placement) {
+  auto element = Element::create(std::move(set), placement);
+  EXPECT_TRUE(element.is_ok()) << element.status().message();
+  return element.is_ok() ? *element : Element{};
+}
+
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567u) {}

@@ -347,6 +347,13 @@ Result<Element> place(Offset disp, Typemap filetype) {
 
 }  // namespace
 
+Offset extent_of(MPI_Datatype type) {
+  MPI_Count low = 0;
+  MPI_Count extent = 0;
+  PMPI_Type_get_extent_x(type, &low, &extent);
+  return extent;
+}
+
 Result<Typemap> decode(MPI_Datatype type, LeafSize how) {
   if (type == MPI_DATATYPE_NULL) return invalid_argument("decode: the datatype is MPI_DATATYPE_NULL");
   WEIR_TRY(const Envelope envelope, envelope_of(type));

@@ -12,13 +12,6 @@ namespace {
 constexpr const char* kExternal = "external32";
 constexpr MPI_Count kMostItems = MPI_Count{1} << 20;  // in one call of a conversion function, whose counts are ints
 
-Offset extent_of(MPI_Datatype type) {
-  MPI_Count low = 0;
-  MPI_Count extent = 0;
-  PMPI_Type_get_extent_x(type, &low, &extent);
-  return extent;
-}
-
 // A buffer at MPI_BOTTOM, told from an address of ours: MPICH's MPI_Pack_external takes no null pointer.  Others are as they are.
 class FromAnchor {
  public:
@@ -134,13 +127,13 @@ bool has_lengths(const Conversions& conversions, LeafSize how) {
   return true;
 }
 
-struct Known {
+struct KnownRepresentations {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const Representation>> by_name{
       {"native", nullptr}, {"internal", nullptr}, {kExternal, std::make_shared<External>()}};
 };
-Known& known() {
-  static auto* const all = new Known;
+KnownRepresentations& known_representations() {
+  static auto* const all = new KnownRepresentations;
   return *all;
 }
 
@@ -163,11 +156,12 @@ int copy_from_file(void* user, MPI_Datatype type, int count, void* file, MPI_Off
 }  // namespace
 
 Outcome find_representation(const std::string& name, std::shared_ptr<const Representation>& found) {
-  const std::lock_guard lock(known().mutex);
-  const auto entry = known().by_name.find(name);
-  if (entry == known().by_name.end()) {
+  const std::lock_guard lock(known_representations().mutex);
+  const auto entry = known_representations().by_name.find(name);
+  if (entry == known_representations().by_name.end()) {
     std::string names;
-    for (const auto& [other, unused] : known().by_name) names += concat(names.empty() ? "" : ", ", other);
+    for (const auto& [other, unused] : known_representations().by_name)
+      names += concat(names.empty() ? "" : ", ", other);
     return fail(MPI_ERR_UNSUPPORTED_DATAREP, "no data representation ", name, "; there are ", names,
                 "; MPI_Register_datarep adds more");
   }
@@ -190,11 +184,11 @@ Outcome register_representation(const std::string& name, const Conversions& give
     return fail(MPI_ERR_UNSUPPORTED_DATAREP, "MPI_Register_datarep ", name,
                 ": basic types must be as long as in memory or as in external32");
   }
-  const std::lock_guard lock(known().mutex);
-  if (known().by_name.contains(name)) {
+  const std::lock_guard lock(known_representations().mutex);
+  if (known_representations().by_name.contains(name)) {
     return fail(MPI_ERR_DUP_DATAREP, "MPI_Register_datarep: there is a representation ", name, " already");
   }
-  known().by_name[name] =
+  known_representations().by_name[name] =
       std::make_shared<Registered>(name, conversions, is_native ? LeafSize::kNative : LeafSize::kExternal32);
   return Outcome::ok();
 }

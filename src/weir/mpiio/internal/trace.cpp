@@ -24,7 +24,7 @@ namespace weir::mpiio::internal::trace {
 
 namespace {
 
-constexpr std::size_t kBlock = 1024;               // records that are kept before they are written
+constexpr std::size_t kRecordsPerBlock = 1024;     // records that are kept before they are written
 constexpr std::int64_t kPatience = 1'000'000'000;  // ns; what a rank that is killed may lose
 constexpr std::int64_t kMostRecords = 200'000;     // of one rank, if WEIR_TRACE_LIMIT says nothing else; about 40 MB
 constexpr std::int64_t kMostViews = 1000;          // of one rank: a program may set one for each access
@@ -176,7 +176,7 @@ class Tracer {
     if (written_ == most_records_) {
       flush();
       write(Line("limit").add("what", "accesses").add("at", written_).finish());
-    } else if (records_.size() == kBlock || access.end > flushed_ + kPatience) {
+    } else if (records_.size() == kRecordsPerBlock || access.end > flushed_ + kPatience) {
       flush();
       flushed_ = access.end;
     }

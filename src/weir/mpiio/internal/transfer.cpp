@@ -4,6 +4,7 @@
 #include <climits>
 
 #include <weir/log/log.h>
+#include <weir/mpiio/internal/datatype.h>
 #include <weir/mpiio/internal/type_cache.h>
 
 namespace weir::mpiio::internal {
@@ -14,13 +15,6 @@ Offset size_of(MPI_Datatype type) {
   MPI_Count size = 0;
   PMPI_Type_size_x(type, &size);
   return size;
-}
-
-Offset extent_of(MPI_Datatype type) {
-  MPI_Count low = 0;
-  MPI_Count extent = 0;
-  PMPI_Type_get_extent_x(type, &low, &extent);
-  return extent;
 }
 
 // All items of the buffer, in the bytes of memory, one after the other.  Each for itself: MPICH 4.0 packs other bytes of several items that

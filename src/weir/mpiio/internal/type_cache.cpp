@@ -9,14 +9,14 @@ namespace weir::mpiio::internal {
 namespace {
 
 // What is known of a type: its map, and the last buffer of it that was used.
-struct Known {
+struct CachedType {
   Typemap map;
   MPI_Count count = -1;
   std::shared_ptr<const MemoryMap> memory;
 };
 
 int forget(MPI_Datatype, int, void* value, void*) {
-  delete static_cast<Known*>(value);
+  delete static_cast<CachedType*>(value);
   return MPI_SUCCESS;
 }
 
@@ -40,12 +40,12 @@ Result<std::shared_ptr<const MemoryMap>> map_memory(MPI_Count count, const Typem
 Result<std::shared_ptr<const MemoryMap>> cached_memory_map(MPI_Count count, MPI_Datatype type) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  Known* known = nullptr;
+  CachedType* known = nullptr;
   int is_known = 0;
   PMPI_Type_get_attr(type, keyval(), static_cast<void*>(&known), &is_known);
   if (is_known == 0) {
     WEIR_TRY(Typemap map, decode(type, LeafSize::kNative));
-    auto fresh = std::make_unique<Known>(Known{std::move(map), -1, nullptr});
+    auto fresh = std::make_unique<CachedType>(CachedType{std::move(map), -1, nullptr});
     if (PMPI_Type_set_attr(type, keyval(), fresh.get()) != MPI_SUCCESS) return map_memory(count, fresh->map);
     known = fresh.release();
   }

@@ -24,13 +24,13 @@ namespace weir::mpiio::internal::samples {
 
 using layout::oracle::Random;
 
-using Bytes = std::vector<Offset>;
+using ByteOffsets = std::vector<Offset>;
 using Ints = std::vector<int>;
 using Addresses = std::vector<MPI_Aint>;
 
 /// A type map by listing displacements.
 struct Listed {
-  Bytes bytes;
+  ByteOffsets bytes;
   Offset lower = 0;
   Offset upper = 0;
   bool has_markers = false;
@@ -119,7 +119,7 @@ inline std::string text_of(const std::vector<Offset>& numbers) {
 }
 template <typename T>
 inline std::string text_of(const std::vector<T>& numbers) {
-  return text_of(Bytes(numbers.begin(), numbers.end()));
+  return text_of(ByteOffsets(numbers.begin(), numbers.end()));
 }
 
 /// Makes a sample: `list` is called for the native and for the external32 list of the child.
@@ -505,13 +505,13 @@ class Generator {
 
 // ---------------------------------------------------------------------------------------------------- lists
 
-inline bool ascends(const Bytes& bytes) {
+inline bool ascends(const ByteOffsets& bytes) {
   return std::adjacent_find(bytes.begin(), bytes.end(), std::greater_equal<>()) == bytes.end();
 }
-inline bool repeats(const Bytes& bytes) { return std::set<Offset>(bytes.begin(), bytes.end()).size() != bytes.size(); }
+inline bool repeats(const ByteOffsets& bytes) { return std::set<Offset>(bytes.begin(), bytes.end()).size() != bytes.size(); }
 
-inline Bytes items(const Listed& list, Offset count) {
-  Bytes all;
+inline ByteOffsets items(const Listed& list, Offset count) {
+  ByteOffsets all;
   for (Offset i = 0; i < count; ++i) {
     for (const Offset one : list.bytes) all.push_back(i * list.extent() + one);
   }

@@ -72,7 +72,7 @@ struct SharedCall {
   bool is_wanted = true;  // guarded by mutex: body and sink may be touched, and an answer is waited for
 };
 
-struct Peer {
+struct LocalPeer {
   PeerId id;
   Identity identity;
 };
@@ -89,7 +89,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // ---- safe from any thread
   void post(Task task);
   /// False if it takes no more calls.
-  bool submit(const std::shared_ptr<Peer>& peer, const std::shared_ptr<SharedCall>& call);
+  bool submit(const std::shared_ptr<LocalPeer>& peer, const std::shared_ptr<SharedCall>& call);
   void disconnect(PeerId peer);
   [[nodiscard]] bool is_open() const;
   PeerId next_peer();
@@ -122,7 +122,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
 class LocalRequest : public Request::Impl {
  public:
-  LocalRequest(std::shared_ptr<Core> core, std::shared_ptr<Peer> peer, std::shared_ptr<SharedCall> call)
+  LocalRequest(std::shared_ptr<Core> core, std::shared_ptr<LocalPeer> peer, std::shared_ptr<SharedCall> call)
       : core_(std::move(core)), peer_(std::move(peer)), call_(std::move(call)) {}
   LocalRequest(const LocalRequest&) = delete;
   LocalRequest& operator=(const LocalRequest&) = delete;
@@ -165,7 +165,7 @@ class LocalRequest : public Request::Impl {
   }
 
   std::shared_ptr<Core> core_;
-  std::shared_ptr<Peer> peer_;
+  std::shared_ptr<LocalPeer> peer_;
   std::shared_ptr<SharedCall> call_;
   bool is_answered_ = false;
 };
@@ -179,7 +179,7 @@ void Core::post(Task task) {
   changed_.notify_one();
 }
 
-bool Core::submit(const std::shared_ptr<Peer>& peer, const std::shared_ptr<SharedCall>& call) {
+bool Core::submit(const std::shared_ptr<LocalPeer>& peer, const std::shared_ptr<SharedCall>& call) {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_ || is_closed_) return false;
@@ -318,7 +318,7 @@ class LocalListener : public Listener {
 // ---------------------------------------------------------------- the calling end
 
 /// What a Caller and its connections share.
-struct CallerState {
+struct LocalCallerState {
   CallTable table;
   std::shared_ptr<ReplyBox> replies = std::make_shared<ReplyBox>();
 
@@ -337,10 +337,10 @@ struct CallerState {
 
 class LocalConnection : public Connection {
  public:
-  LocalConnection(std::shared_ptr<CallerState> state, std::shared_ptr<Core> core, Identity identity)
+  LocalConnection(std::shared_ptr<LocalCallerState> state, std::shared_ptr<Core> core, Identity identity)
       : state_(std::move(state)),
         core_(std::move(core)),
-        peer_(std::make_shared<Peer>(Peer{core_->next_peer(), std::move(identity)})) {}
+        peer_(std::make_shared<LocalPeer>(LocalPeer{core_->next_peer(), std::move(identity)})) {}
   LocalConnection(const LocalConnection&) = delete;
   LocalConnection& operator=(const LocalConnection&) = delete;
 
@@ -365,9 +365,9 @@ class LocalConnection : public Connection {
   [[nodiscard]] const Address& address() const override { return core_->address(); }
 
  private:
-  std::shared_ptr<CallerState> state_;
+  std::shared_ptr<LocalCallerState> state_;
   std::shared_ptr<Core> core_;
-  std::shared_ptr<Peer> peer_;
+  std::shared_ptr<LocalPeer> peer_;
 };
 
 /// The handshake of the network, in one step.
@@ -412,7 +412,7 @@ class LocalCaller : public Caller {
   }
 
   std::uint32_t version_;
-  std::shared_ptr<CallerState> state_ = std::make_shared<CallerState>();
+  std::shared_ptr<LocalCallerState> state_ = std::make_shared<LocalCallerState>();
 };
 
 }  // namespace

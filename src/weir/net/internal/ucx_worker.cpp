@@ -14,7 +14,7 @@ namespace weir::net::internal {
 namespace {
 
 constexpr unsigned kMessageId = 1;  // UCX tells handlers apart by it; ours are told apart by the frame
-constexpr auto kClosePatience = std::chrono::seconds(1);
+constexpr auto kEndpointClosePatience = std::chrono::seconds(1);
 
 struct Setting {
   const char* name;
@@ -255,7 +255,7 @@ UcxWorker::~UcxWorker() {
   if (worker_ == nullptr) return;
   on_frame_ = nullptr;
   while (!links_.empty()) links_.back()->abort();
-  const auto patience = Clock::now() + kClosePatience;
+  const auto patience = Clock::now() + kEndpointClosePatience;
   while ((!closing_.empty() || has_streams()) && Clock::now() < patience) progress();
   if (!closing_.empty() || has_streams())
     WEIR_LOG_WARN("UCX: {} endpoints do not close, or keep bodies that were being sent", closing_.size());

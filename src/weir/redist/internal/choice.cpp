@@ -13,7 +13,7 @@ namespace {
 
 using layout::Partition;
 
-constexpr Offset kLine = 64;
+constexpr Offset kCacheLine = 64;
 constexpr char kVariable[] = "WEIR_REDIST_PHASES";
 
 // What rank 0 knows and tells the others.
@@ -103,11 +103,11 @@ Result<Room> room_for(const Comm& comm, const Partition& between, Offset limit) 
   Room room;
   if (comm.rank() < between.element_count()) {
     WEIR_TRY(const layout::Element element, between.element(comm.rank()));
-    room.memory.bytes = ceil_div(element.size(), kLine) * kLine;
+    room.memory.bytes = ceil_div(element.size(), kCacheLine) * kCacheLine;
   }
   if (limit == 0) return room;
   WEIR_TRY(const Offset least_negative, least(comm, -room.memory.bytes));
-  const Offset most = std::max(kLine, -least_negative);
+  const Offset most = std::max(kCacheLine, -least_negative);
   // As many arrays at a time as fill half of what is allowed; the rest is for messages.
   room.memory.batch = std::max<Offset>(1, limit / 2 / most);
   room.left = limit - room.memory.batch * most;

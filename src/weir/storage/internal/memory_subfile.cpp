@@ -8,7 +8,7 @@ namespace weir::storage::internal {
 namespace {
 
 constexpr Offset kMostHeapBytes = Offset{64} << 10;
-constexpr Offset kBlockBytes = Offset{64} << 10;
+constexpr Offset kGrowthBytes = Offset{64} << 10;
 /// Subfiles that are longer take room ahead.
 constexpr Offset kLargeBytes = Offset{4} << 20;
 constexpr Offset kMostAheadBytes = Offset{16} << 20;
@@ -82,9 +82,9 @@ void MemorySubfile::read_near(Offset offset, std::span<std::byte> memory) const 
 
 void MemorySubfile::read_far(Offset offset, std::span<std::byte> memory) const {
   while (!memory.empty()) {
-    const Offset within = offset % kBlockBytes;
-    const Offset bytes = std::min(kBlockBytes - within, size_of(memory));
-    const auto found = far_ ? far_->find(offset / kBlockBytes) : std::map<Offset, Block>::iterator{};
+    const Offset within = offset % kGrowthBytes;
+    const Offset bytes = std::min(kGrowthBytes - within, size_of(memory));
+    const auto found = far_ ? far_->find(offset / kGrowthBytes) : std::map<Offset, Block>::iterator{};
     if (far_ && found != far_->end()) {
       std::memcpy(memory.data(), found->second.get() + within, to_size(bytes));
     } else {
@@ -110,9 +110,9 @@ Status MemorySubfile::write(Offset offset, std::span<const std::byte> memory) {
 Status MemorySubfile::write_far(Offset offset, std::span<const std::byte> memory) {
   WEIR_RETURN_IF_ERROR(take_far(offset, offset + size_of(memory)));
   while (!memory.empty()) {
-    const Offset within = offset % kBlockBytes;
-    const Offset bytes = std::min(kBlockBytes - within, size_of(memory));
-    std::memcpy(far_->find(offset / kBlockBytes)->second.get() + within, memory.data(), to_size(bytes));
+    const Offset within = offset % kGrowthBytes;
+    const Offset bytes = std::min(kGrowthBytes - within, size_of(memory));
+    std::memcpy(far_->find(offset / kGrowthBytes)->second.get() + within, memory.data(), to_size(bytes));
     offset += bytes;
     memory = memory.subspan(to_size(bytes));
   }
@@ -134,7 +134,7 @@ SubfileInfo MemorySubfile::info() const {
     info.file_end = std::max(info.file_end, believable(region_->control().file_end, kMaxBytes));
     info.stored_bytes = region_->taken_bytes() + kControlRoom;
   }
-  if (far_) info.stored_bytes += static_cast<Offset>(far_->size()) * kBlockBytes;
+  if (far_) info.stored_bytes += static_cast<Offset>(far_->size()) * kGrowthBytes;
   return info;
 }
 
@@ -181,13 +181,13 @@ Status MemorySubfile::take_region(Offset from, Offset to, Taking taking) {
 
 Status MemorySubfile::take_far(Offset from, Offset to) {
   if (from >= to) return Status::ok();
-  const Offset first = from / kBlockBytes;
-  const Offset end = ceil_div(to, kBlockBytes);
+  const Offset first = from / kGrowthBytes;
+  const Offset end = ceil_div(to, kGrowthBytes);
   const auto held = far_ ? std::distance(far_->lower_bound(first), far_->lower_bound(end)) : 0;
-  WEIR_RETURN_IF_ERROR(source_->room.take((end - first - held) * kBlockBytes));
+  WEIR_RETURN_IF_ERROR(source_->room.take((end - first - held) * kGrowthBytes));
   if (!far_) far_ = std::make_unique<std::map<Offset, Block>>();
   for (Offset block = first; block < end; ++block) {
-    if (Block& memory = (*far_)[block]; !memory) memory = std::make_unique<std::byte[]>(to_size(kBlockBytes));
+    if (Block& memory = (*far_)[block]; !memory) memory = std::make_unique<std::byte[]>(to_size(kGrowthBytes));
   }
   source_->note_room();
   return Status::ok();
@@ -272,12 +272,12 @@ Status MemorySubfile::cut_near(Offset length) {
 
 void MemorySubfile::cut_far(Offset length) {
   if (!far_) return;
-  const auto first = far_->lower_bound(ceil_div(length, kBlockBytes));
-  source_->room.give_back(std::distance(first, far_->end()) * kBlockBytes);
+  const auto first = far_->lower_bound(ceil_div(length, kGrowthBytes));
+  source_->room.give_back(std::distance(first, far_->end()) * kGrowthBytes);
   far_->erase(first, far_->end());
-  const Offset within = length % kBlockBytes;
-  if (const auto last = far_->find(length / kBlockBytes); last != far_->end()) {
-    std::memset(last->second.get() + within, 0, to_size(kBlockBytes - within));
+  const Offset within = length % kGrowthBytes;
+  if (const auto last = far_->find(length / kGrowthBytes); last != far_->end()) {
+    std::memset(last->second.get() + within, 0, to_size(kGrowthBytes - within));
   }
 }
 
