@@ -1,33 +1,35 @@
 #!/bin/sh
-# Builds and tests everything, and ends in a line `N passed, M failed`.
+# Builds and tests Weir, and ends in a line `N passed, M failed`.
 set -u
 cd "$(dirname "$0")" || exit 1
 # shellcheck source=tools/setup.sh
 . tools/setup.sh
 
-all_steps="format dev headers asan tsan quickstart release fuzz"
-# Sanitizers run all tests with assertions, and the release build what they cannot: a third build would find nothing more.
-default_steps="format asan tsan quickstart release headers fuzz"
+default_steps="format quickstart release asan"
+full_steps="format quickstart release asan headers bench tsan fuzz"
+all_steps="$full_steps dev"
 
 usage() {
   cat <<'TEXT'
-usage: ./check.sh [--fast] [--only STEP]...
+usage: ./check.sh [--full] [--fast] [--only STEP]...
 
 Needs sh and apt-get (as root, or with sudo) on Debian 12 or later.  The last line counts what passed and failed.
 
-Steps, in order; all of them but dev unless told otherwise:
+Steps, in order:
   format      every source is formatted as .clang-format says
-  dev         all tests, with assertions, warnings are errors
-  asan        all tests with assertions, under the address and undefined-behaviour sanitizers, warnings are errors
-  tsan        the tests of what uses threads, under the thread sanitizer
   quickstart  ./quickstart.sh
-  release     what sanitizers cannot test: more than 3 ranks, preloading, installing, examples; the tests of the algebra and of copying
-              without assertions; a short run of the benchmarks
-  headers     every header compiles alone
-  fuzz        a short run of every fuzzer
+  release     what sanitizers cannot test: preloading, installing, packages, examples, I/O libraries
+  asan        tests with assertions, under the address and undefined-behaviour sanitizers, warnings are errors
+  headers     every header compiles alone                                                          (--full)
+  bench       a short run of the benchmarks                                                        (--full)
+  tsan        the tests of what uses threads, under the thread sanitizer                           (--full)
+  fuzz        a short run of every fuzzer                                                          (--full)
+  dev         all tests, with assertions, without sanitizers                                       (--only)
 
-  --fast        format, dev and headers only
-  --only STEP   just this step; may be repeated
+  --full        every step but dev; tests labelled `full` as well: more rank counts on both MPIs, Slurm, the algebra and copying
+                without assertions, long cases
+  --fast        format and dev, without tests labelled `full`: before each commit
+  --only STEP   just this step; may be repeated; with --full, including its tests labelled `full`
   --help        this text
 
 Environment: WEIR_FUZZ_SECONDS=n per fuzzer (15); WEIR_JOBS=n parallel compilers and tests; WEIR_VERBOSE=1 shows all
@@ -36,11 +38,12 @@ TEXT
 }
 
 steps=
-headers_build=release-tests
+full=
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
-    --fast) steps="$steps format dev headers" headers_build=ci ;;
+    --full) full=1 ;;
+    --fast) steps="$steps format dev" ;;
     --only)
       case " $all_steps " in
         *" ${2:-} "*) steps="$steps $2" ;;
@@ -51,7 +54,9 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-steps=${steps:-$default_steps}
+if [ -z "$steps" ]; then
+  if [ -n "$full" ]; then steps=$full_steps; else steps=$default_steps; fi
+fi
 
 passed=0
 failed=0
@@ -84,26 +89,48 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then unrandomized="setarch $(uname
 # Many tests wait for others, or for something to time out.
 test_jobs=$((jobs * 2))
 
-# run_tests PRESET: counts every case that ctest knows of.
+# Which tests: without --full, those labelled `full` are left out.
+only_default() {
+  [ -n "$full" ] || echo "--label-exclude ^full\$"
+}
+
+# run_tests PRESET: counts the cases of test programs, and other tests as one each.  No test gets a second chance.
 run_tests() {
-  report=$log_dir/test-$1.xml
-  mkdir -p "$log_dir"
+  heading "Running tests ($1)"
+  report=$(binary_dir "$1")/Testing/Temporary/LastTest.log
   rm -f "$report"
-  # shellcheck disable=SC2086  # a command and its arguments
-  logged "test-$1" $unrandomized ctest --preset "$1" -j "$test_jobs" --repeat until-pass:2 --output-junit "$PWD/$report"
+  # shellcheck disable=SC2046,SC2086  # commands and their arguments
+  logged "test-$1" $unrandomized ctest --preset "$1" -j "$test_jobs" $(only_default)
   code=$?
-  # Processes are killed and links cut by some tests: one that fails gets a second chance, but is named.
-  sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\).*/-- failed at least once: \1/p' "$log_dir/test-$1.log" | sort -u
-  # The end of the log only counts them: what those that failed have printed, without the cases of them that passed.
-  awk '/\*\*\*(Failed|Timeout|Exception)/ { left = 60 } /(RUN|OK) +\]|\[-+\]|^$/ { next } left-- > 0' "$log_dir/test-$1.log" 2>/dev/null
-  # The first line of the report that has them: tests="53" failures="0" disabled="0" skipped="0"
-  total=$(sed -n 's/.*[[:space:]]tests="\([0-9]*\)".*/\1/p' "$report" 2>/dev/null | head -n 1)
-  bad=$(sed -n 's/.*[[:space:]]failures="\([0-9]*\)".*/\1/p' "$report" 2>/dev/null | head -n 1)
-  skipped=$(sed -n 's/.*[[:space:]]skipped="\([0-9]*\)".*/\1/p' "$report" 2>/dev/null | head -n 1)
-  total=${total:-0} bad=${bad:-0} skipped=${skipped:-0}
+  # What failed tests printed, without the cases of them that passed.
+  [ $code -eq 0 ] || awk '
+    /^(Start|test) / || /Testing: / { if (bad) print text; text = ""; bad = 0 }
+    /RUN +\]|  OK +\]|\[-+\]|^$/ { next }
+    { text = text $0 "\n" }
+    /FAILED|Test (Failed|timeout)|Test time limit|ERROR|\*\*\*/ { bad = 1 }
+    END { if (bad) print text }' "$report" 2>/dev/null | tail -n 300
+  # Cases that passed and failed; tests that are not GoogleTest programs count once.
+  counts=$(awk '
+    / Testing: / { cases = -1; bad = 0 }
+    /^\[  PASSED  \] [0-9]+ test/ { cases = $4 }
+    /^\[  FAILED  \] [0-9]+ tests?, listed below/ { bad = $4 }
+    /^Test Passed\.|^Test Failed\.|^Test (timeout|time limit)|^Test Skipped|^Test Not Run/ {
+      if ($2 == "Passed.") good += cases >= 0 ? cases : 1
+      else if ($2 != "Skipped") { wrong += bad > 0 ? bad : 1; if (cases > 0) good += cases }
+    }
+    END { print good + 0, wrong + 0 }' "$report" 2>/dev/null)
+  good=${counts% *} bad=${counts#* }
+  good=${good:-0} bad=${bad:-0}
   # A test run that fails without naming a failed case, or that tests nothing, is itself a failure.
-  if [ "$bad" -eq 0 ] && { [ "$code" -ne 0 ] || [ "$total" -eq 0 ]; }; then bad=1 total=$((total + 1)); fi
-  count "tests ($1)" $((total - bad - skipped)) "$bad"
+  if [ "$bad" -eq 0 ] && { [ "$code" -ne 0 ] || [ "$good" -eq 0 ]; }; then bad=1; fi
+  count "tests ($1)" "$good" "$bad"
+  echo "-- slowest:"
+  sed -n 's/.*\[       OK \] \([^ ]*\).* (\([0-9]*\) ms)$/\2 ms \1/p' "$report" 2>/dev/null | sort -rn | sed -n '1,8 s/^/     /p'
+}
+
+# binary_dir PRESET
+binary_dir() {
+  case $1 in release-tests) echo build/release ;; *) echo "build/$1" ;; esac
 }
 
 # build_and_test PRESET [TARGET...]
@@ -121,40 +148,44 @@ check_format() {
 }
 
 step_dev() {
-  heading "Tests with assertions"
+  heading "Building with assertions"
   build_and_test ci
+}
+
+step_quickstart() {
+  heading "Quickstart"
+  expect quickstart ./quickstart.sh
+}
+
+step_release() {
+  heading "Building release tests"
+  # In full, the algebra, copying and everything that uses MPI are also tested without assertions.
+  targets="examples/all tests/all mpiio_programs scalapack_programs"
+  if [ -n "$full" ]; then
+    for component in layout transfer redist scalapack mpiio; do targets="$targets src/weir/$component/all"; done
+  fi
+  # Installing takes all that the release build makes.
+  # shellcheck disable=SC2086  # the list is meant to be split
+  if build release && build release-tests $targets; then run_tests release-tests; else count "build (release)" 0 1; fi
+}
+
+step_asan() {
+  heading "Building with address and undefined-behaviour sanitizers"
+  build_and_test asan
 }
 
 step_headers() {
   heading "Headers compile alone"
-  expect headers build "$headers_build" check_headers
+  expect headers build release-tests check_headers
 }
 
-step_asan() {
-  heading "Tests under address and undefined-behaviour sanitizers"
-  build_and_test asan
-}
-
-step_tsan() {
-  heading "Tests of what uses threads, under the thread sanitizer"
-  targets=
-  for component in base log transfer net storage server client; do targets="$targets src/weir/$component/all"; done
-  # shellcheck disable=SC2086  # the list is meant to be split
-  build_and_test tsan $targets
-}
-
-step_release() {
-  heading "Tests of the release build, and a short run of the benchmarks"
-  targets="examples/all tests/all bench/all cli_bench"
-  for component in layout transfer redist scalapack mpiio; do targets="$targets src/weir/$component/all"; done
-  # Installing takes all that the release build makes.
-  # shellcheck disable=SC2086  # the list is meant to be split
-  if ! build release || ! build release-tests $targets; then
-    count "build (release)" 0 1
+step_bench() {
+  heading "A short run of the benchmarks"
+  bin=build/release/bin
+  if ! build release || ! build bench-tools all; then
+    count "build (benchmarks)" 0 1
     return
   fi
-  run_tests release-tests
-  bin=build/release/bin
   for benchmark in layout cli; do
     expect "${benchmark}_bench" logged "${benchmark}_bench" "$bin/${benchmark}_bench" --benchmark_min_time=0.01
   done
@@ -167,6 +198,14 @@ step_release() {
     expect "bench mpiio --tables ($mpi)" logged "bench-mpiio-tables-$mpi" $bin/weir bench mpiio --tables --mpi $mpi \
       --file-mb 1 --repeats 1
   done
+}
+
+step_tsan() {
+  heading "Building with the thread sanitizer"
+  targets=
+  for component in base log transfer net storage server client; do targets="$targets src/weir/$component/all"; done
+  # shellcheck disable=SC2086  # the list is meant to be split
+  build_and_test tsan $targets
 }
 
 step_fuzz() {
@@ -203,18 +242,18 @@ run_fuzzer() {
     -max_len=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/crashes/$1-" "build/fuzz/corpus/$1" "$2" </dev/null
 }
 
-step_quickstart() {
-  heading "Quickstart"
-  expect quickstart ./quickstart.sh
-}
-
+packages="$build_packages $test_packages"
+case "$full $steps" in
+  *1* | *bench* | *fuzz* | *headers*) packages="$packages $full_packages" ;;
+esac
 # shellcheck disable=SC2086  # the lists are meant to be split
-install_packages $build_packages $test_packages
+install_packages $packages
 for step in $steps; do
   "step_$step"
 done
 
-heading "Sum"
+times_table
+echo
 [ "$failed" -eq 0 ] || printf 'Failed:%s\n' "$failures"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -9,8 +9,6 @@
 #   corpus/<name>/          seeds of that fuzzer, one a file
 #   *.h, internal/*.h       compiled alone by check_headers; installed, except internal/ and testing.h
 
-include(GoogleTest)
-
 # With sanitizers, optimising takes half the time of compiling and gains little, except where tests compare with brute force.
 set(WEIR_OPTIMIZED_TESTS layout transfer redist scalapack)
 set(WEIR_UNOPTIMIZED_LIBRARIES cli)
@@ -21,6 +19,16 @@ endif()
 if(WEIR_BUILD_FUZZERS)
   add_custom_target(fuzzers)
 endif()
+
+# weir_set_labels(<test> <component> [full]): `full` keeps a test for ./check.sh --full.  Test programs of components are run by default with assertions
+# only; without, in full.
+function(weir_set_labels test component)
+  set(labels ${component})
+  if("full" IN_LIST ARGN OR CMAKE_BUILD_TYPE STREQUAL "Release")
+    list(APPEND labels full)
+  endif()
+  set_tests_properties(${test} PROPERTIES LABELS "${labels}")
+endfunction()
 
 # weir_glob(<variable> <pattern>...): files below the current folder, looked for again at every build.
 function(weir_glob variable)
@@ -81,6 +89,7 @@ function(weir_check_headers component)
   endforeach()
   if(sources)
     add_library(${component}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+    set_target_properties(${component}_headers PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(${component}_headers PRIVATE weir::${component} ${ARGN} GTest::gmock)
     weir_set_warnings(${component}_headers)
     target_compile_options(${component}_headers PRIVATE -O0 -g0)
@@ -95,7 +104,7 @@ function(weir_check_link component)
   add_executable(${component}_link_alone "${source}")
   target_link_libraries(${component}_link_alone PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,weir_${component}>)
   add_test(NAME ${component}.LinkAlone COMMAND ${component}_link_alone)
-  set_tests_properties(${component}.LinkAlone PROPERTIES LABELS ${component})
+  weir_set_labels(${component}.LinkAlone ${component})
 endfunction()
 
 # How sources of tests are compiled.
@@ -107,9 +116,12 @@ function(weir_set_test_options target component)
   endif()
 endfunction()
 
-# weir_add_test(<component> [DEPENDS target...]): every *_test.cpp of the folder, as one program.
+# weir_add_test(<component> [SHARDS n] [DEPENDS target...]): every *_test.cpp of the folder, as one program.
+#
+# ctest runs it as so many processes (2 by default), each with every n-th case: starting a process for each case takes longer than
+# most cases.  More shards suit components whose cases wait rather than compute.
 function(weir_add_test component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "DEPENDS")
   if(NOT WEIR_BUILD_TESTS)
     return()
   endif()
@@ -123,13 +135,17 @@ function(weir_add_test component)
                                           GTest::gtest_main)
   weir_set_warnings(${target})
   weir_set_test_options(${target} ${component})
-  # Cases are listed when tests run, not when they are built, so that a broken program fails a test and not the build.
-  gtest_discover_tests(
-    ${target}
-    TEST_PREFIX "${component}."
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${component} TIMEOUT 300)
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 2)
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    set(name ${component}.Shard${shard})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name} COMMAND ${target})
+    weir_set_labels(${name} ${component})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600 COST 50
+                                            ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # weir_add_fuzzer(<component> [DEPENDS target...] [SOURCES source...]): every <name>_fuzz.cpp of the folder.
@@ -169,10 +185,12 @@ function(weir_add_fuzzer component)
     endif()
     if(WEIR_BUILD_TESTS)
       add_executable(${name}_replay ${source} "${PROJECT_SOURCE_DIR}/cmake/fuzz_replay.cpp")
+      set_target_properties(${name}_replay PROPERTIES UNITY_BUILD OFF)
       target_link_libraries(${name}_replay PRIVATE weir::${component} ${arg_DEPENDS})
       weir_set_warnings(${name}_replay)
       add_test(NAME ${component}.${name}_replay COMMAND ${name}_replay "${corpus}")
-      set_tests_properties(${component}.${name}_replay PROPERTIES LABELS ${component} TIMEOUT 300)
+      weir_set_labels(${component}.${name}_replay ${component})
+      set_tests_properties(${component}.${name}_replay PROPERTIES TIMEOUT 300)
     endif()
   endforeach()
 endfunction()

@@ -7,13 +7,13 @@ LC_ALL=C
 DEBIAN_FRONTEND=noninteractive
 export LC_ALL DEBIAN_FRONTEND
 
-# What the release build needs, and what tests, fuzzers and style checks need on top.
+# What the release build needs, what the default check needs on top, and what only ./check.sh --full needs.
 build_packages="g++ cmake ninja-build libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
 libucx-dev librocksdb-dev liburing-dev libflatbuffers-dev flatbuffers-compiler libsodium-dev libxxhash-dev libtomlplusplus-dev
 pkgconf libopenmpi-dev openmpi-bin libmpich-dev mpich"
-test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang libclang-rt-dev clang-format
-libscalapack-openmpi-dev iproute2 dpkg-dev file gfortran munge slurmctld slurmd slurm-client
-libhdf5-openmpi-dev libhdf5-mpich-dev libpnetcdf-dev python3-h5py-mpi"
+test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev clang-format libscalapack-openmpi-dev iproute2 dpkg-dev file
+gfortran libhdf5-openmpi-dev libhdf5-mpich-dev libpnetcdf-dev python3-h5py-mpi"
+full_packages="libbenchmark-dev clang libclang-rt-dev munge slurmctld slurmd slurm-client"
 
 log_dir=build/logs
 jobs=${WEIR_JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}
@@ -28,8 +28,25 @@ seconds() {
   echo $(($(date +%s) - start_time))
 }
 
+# heading WORD...: a new part begins; times_table shows how long each took.
 heading() {
-  printf '\n== %s  [%s s]\n' "$*" "$(seconds)"
+  end_part
+  part=$* part_start=$(seconds)
+  printf '\n== %s  [%s s]\n' "$*" "$part_start"
+}
+
+part=
+time_table=
+end_part() {
+  [ -z "$part" ] || time_table="$time_table$(printf '%6s s  %s' $(($(seconds) - part_start)) "$part")
+"
+  part=
+}
+
+# times_table: where the time went.
+times_table() {
+  end_part
+  printf '\nWhere the time went:\n%s%6s s  in all\n' "$time_table" "$(seconds)"
 }
 
 # as_root COMMAND...
