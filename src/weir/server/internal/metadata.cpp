@@ -12,9 +12,6 @@ namespace weir::server::internal {
 
 namespace {
 
-// Numbers are taken from the store in blocks, as each block takes a wait for the disk.
-constexpr FileNumber kNumbersPerBlock = FileNumber{1} << 16;
-
 // Of one answer.  Layouts can be long: a page ends early rather than that its head gets too long.
 constexpr std::size_t kMostEntries = 4096;
 constexpr std::size_t kMostPageBytes = std::size_t{4} << 20;
@@ -104,7 +101,7 @@ Status Metadata::start() {
   if (next) {
     WEIR_TRY(numbers_end_, decode_number(*next));
     next_number_ = numbers_end_;
-    next_start_ = numbers_end_ / kNumbersPerBlock;
+    next_start_ = numbers_end_ / options_.numbers_at_a_time;
     return Status::ok();
   }
   storage::Batch batch;
@@ -118,7 +115,7 @@ Status Metadata::start() {
   record.attributes.created_ns = record.attributes.changed_ns = now_ns();
   batch.put(record_key(kRoot), encode_record(record));
   next_number_ = kRoot + 1;
-  numbers_end_ = next_number_ + kNumbersPerBlock;
+  numbers_end_ = next_number_ + options_.numbers_at_a_time;
   batch.put(std::string(kNextNumberKey), encode_number(numbers_end_));
   return store_.apply(batch, true);
 }
@@ -128,7 +125,7 @@ void Metadata::set_target_count(std::uint32_t count) { target_count_ = std::max<
 // A number is never given out twice, not even if what it was for fails: the store may have it all the same.
 Result<FileNumber> Metadata::take_number() {
   if (next_number_ >= numbers_end_) {
-    const FileNumber end = next_number_ + kNumbersPerBlock;
+    const FileNumber end = next_number_ + options_.numbers_at_a_time;
     storage::Batch batch;
     batch.put(std::string(kNextNumberKey), encode_number(end));
     WEIR_RETURN_IF_ERROR(store_.apply(batch, true));

@@ -35,7 +35,8 @@ class Metadata {
   struct Options {
     std::uint32_t uid = 0;  ///< Owner of the root directory, if it has to be made.
     std::uint32_t gid = 0;
-    std::function<std::int64_t()> now_ns;  ///< Since 1970; unset: the system's clock.
+    std::function<std::int64_t()> now_ns;                ///< Since 1970; unset: the system's clock.
+    FileNumber numbers_at_a_time = FileNumber{1} << 16;  ///< Reserved by one durable write, before they are used.
   };
 
   /// \pre `store` outlives the object.  \error what the store says; kCorrupt
