@@ -18,6 +18,7 @@
 #include <weir/server/internal/peer_testing.h>
 #include <weir/server/internal/testing.h>
 #include <weir/server/server.h>
+#include <weir/storage/faulty_store.h>
 #include <weir/storage/memory_store.h>
 #include <weir/storage/volatile_store.h>
 
@@ -196,6 +197,42 @@ TEST_F(DurableNamesTest, AServerThatStopsAnswersThoseWhoWait) {
   held_->open();
   server_->stop();
   EXPECT_THAT(peer_->finish(answer).status, IsOk());
+}
+
+// ---- bytes of all subfiles
+
+// What could not be synced is due again; what was, is not.
+TEST(SyncSubfilesTest, SyncsWhatWasWrittenSinceUntilItSucceeds) {
+  const net::Key key = net::Key::random();
+  int before_sync = storage::FaultOptions::kNever;
+  for (int round = 0; round < 2; ++round) {
+    const auto faults = std::make_shared<storage::Faults>(storage::FaultOptions{.fail_at = before_sync});
+    const std::shared_ptr<storage::Store> disk = std::make_shared<storage::VolatileStore>(
+        std::make_shared<storage::Power>(), std::make_shared<storage::VolatileDisk>());
+    Options options;
+    options.key = key;
+    options.address = {concat("local:sync-subfiles-", ::getpid(), "-", round)};
+    auto server = Server::start(options, std::make_unique<storage::FaultyStore>(disk, faults), nullptr);
+    ASSERT_THAT(server.status(), IsOk());
+    Peer peer((*server)->address(), key);
+    const std::vector<std::byte> bytes(10, std::byte{1});
+    for (const std::uint64_t file : {7, 8}) {
+      ASSERT_THAT(peer.call(internal::write_pieces(file, {{0, 10}}, 10), bytes).status, IsOk());
+    }
+    before_sync = faults->count();
+    if (round == 0) {
+      EXPECT_THAT(peer.call(wire::SyncSubfilesT{}).status, IsOk());
+      EXPECT_EQ(faults->count(), before_sync + 2);
+    } else {
+      EXPECT_THAT(peer.call(wire::SyncSubfilesT{}).status, StatusIs(ErrorCode::kIoError));
+      EXPECT_EQ(faults->count(), before_sync + 2) << "one that fails does not keep others from it";
+      EXPECT_THAT(peer.call(wire::SyncSubfilesT{}).status, IsOk());
+      EXPECT_EQ(faults->count(), before_sync + 3);
+    }
+    const int all = faults->count();
+    EXPECT_THAT(peer.call(wire::SyncSubfilesT{}).status, IsOk());
+    EXPECT_EQ(faults->count(), all) << "nothing was written since";
+  }
 }
 
 // ---- numbers

@@ -274,6 +274,20 @@ TEST_F(RocksDamageTest, AFlippedBitInTheLogIsFound) {
   }
 }
 
+// Without a loss of power there is nothing torn: what was never synced is in the log, too.
+TEST_F(RocksDamageTest, AFlippedBitInWhatWasNeverSyncedIsFoundInTheSameBoot) {
+  const std::string directory = copy(false);
+  {
+    auto watermark = Watermark::open(directory + "/watermark");
+    ASSERT_THAT(watermark.status(), IsOk());
+    ASSERT_THAT(watermark->write(1), IsOk());
+  }
+  Bytes bytes = load_file(log_in(directory));
+  bytes[bytes.size() / 2] ^= std::byte{1};
+  save_file(log_in(directory), bytes);
+  expect_refused(directory);
+}
+
 TEST_F(RocksDamageTest, AMissingOrCutLogIsFound) {
   for (const bool is_of_other_boot : {false, true}) {
     const std::string cut = copy(is_of_other_boot);
