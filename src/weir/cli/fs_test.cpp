@@ -134,6 +134,10 @@ TEST_P(FileCommandsTest, ManagesNames) {
   EXPECT_EQ(run({"ls", "/x"}).out, "y/\n");
   EXPECT_EQ(run({"ls", "/x/y"}).out, "f\n");
   EXPECT_THAT(run({"ls", "-l", "/x/y"}).out, HasSubstr(" 100 "));
+  expect_ok({"sync"});
+  EXPECT_EQ(run({"sync", "/x", "--json"}).out, "{\"path\":\"/x\",\"all\":false,\"files\":1}\n");
+  EXPECT_EQ(run({"sync", "/x/y/f", "--json"}).out, "{\"path\":\"/x/y/f\",\"all\":false,\"files\":1}\n");
+  EXPECT_THAT(run({"sync", "/x/none"}).err, HasSubstr("/x/none"));
   expect_ok({"mv", "/x/y/f", "/x/g"});
   EXPECT_EQ(run({"ls", "/x"}).out, "g\ny/\n");
   const Outcome refused = run({"rm", "/x"});

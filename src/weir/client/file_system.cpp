@@ -187,6 +187,15 @@ Status FileSystem::relayout(const std::string& path, const layout::Partition& la
   return internal::relayout(session_, path, layout, options);
 }
 
+Status FileSystem::sync() const {
+  std::vector<internal::Outgoing> calls;
+  for (std::uint32_t i = 0; i < session_->server_count(); ++i) {
+    calls.push_back({i, wire::encode_request(wire::SyncSubfilesT{}, session_->timeout_ms()), {}, {}, {}});
+  }
+  calls.push_back({0, wire::encode_request(wire::SyncNamesT{}, session_->timeout_ms()), {}, {}, {}});
+  return session_->run_all(calls);
+}
+
 Result<Counter> FileSystem::make_counter(Offset value) const { return Counter::make(session_, value); }
 Result<Counter> FileSystem::counter(std::uint64_t id) const { return Counter::find(session_, id); }
 

@@ -88,7 +88,7 @@ void fail_everywhere(FaultOptions::When when, bool stays) {
     const std::shared_ptr<storage::KeyValue> store = storage::make_memory_key_value();
     const auto faults = std::make_shared<Faults>(FaultOptions{.fail_at = n, .when = when, .stays = stays});
     storage::FaultyKeyValue faulty(store, faults);
-    auto metadata = Metadata::open(faulty, {.uid = 1000, .gid = 100, .now_ns = {}});
+    auto metadata = Metadata::open(faulty, {.uid = 1000, .gid = 100, .now_ns = {}, .numbers_at_a_time = 4});
     std::set<std::string> done;
     if (metadata.is_ok()) {
       Script script(**metadata);
@@ -102,7 +102,7 @@ void fail_everywhere(FaultOptions::When when, bool stays) {
     const bool fired = faults->fired();
     expect_consistent(*store);
     // Another server takes over; with a fault that does not last, this one can go on too.
-    const auto again = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}});
+    const auto again = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}, .numbers_at_a_time = 4});
     ASSERT_THAT(again, IsOk());
     if (when == FaultOptions::When::kBefore && !stays) {
       for (const std::string& path : done) EXPECT_THAT((*again)->lookup(path, kWriter), IsOk()) << path;
@@ -131,7 +131,7 @@ TEST(MetadataFaultTest, NumbersOfFailedCallsAreNotGivenOutAgain) {
     const std::shared_ptr<storage::KeyValue> store = storage::make_memory_key_value();
     const auto faults = std::make_shared<Faults>(FaultOptions{.fail_at = n, .when = FaultOptions::When::kAfter});
     storage::FaultyKeyValue faulty(store, faults);
-    const auto metadata = Metadata::open(faulty, {.uid = 1000, .gid = 100, .now_ns = {}});
+    const auto metadata = Metadata::open(faulty, {.uid = 1000, .gid = 100, .now_ns = {}, .numbers_at_a_time = 4});
     if (!metadata.is_ok()) continue;
     for (const char* path : {"/a", "/b", "/c", "/d"}) (void)(*metadata)->create(create_request(path), kWriter);
     std::map<FileNumber, std::string> paths;
@@ -146,7 +146,7 @@ TEST(MetadataFaultTest, NumbersOfFailedCallsAreNotGivenOutAgain) {
 
 TEST(MetadataFaultTest, DamagedRecordsAreErrorsWithAName) {
   const std::unique_ptr<storage::KeyValue> store = storage::make_memory_key_value();
-  const auto metadata = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}});
+  const auto metadata = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}, .numbers_at_a_time = 4});
   ASSERT_THAT(metadata, IsOk());
   const auto made = (*metadata)->create(create_request("/x"), kWriter);
   const std::string whole = **store->get(record_key(made->file));

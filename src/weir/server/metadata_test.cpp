@@ -638,9 +638,9 @@ TEST(MetadataPropertyTest, NumbersAreNotUsedAgainAfterTheStoreWasClosed) {
   for (int round = 0; round < 3; ++round) {
     Result<std::unique_ptr<storage::KeyValue>> store = storage::open_rocks_key_value(directory.path() + "/metadata");
     ASSERT_THAT(store, IsOk());
-    auto metadata = Metadata::open(**store, {.uid = 1000, .gid = 100, .now_ns = {}});
+    auto metadata = Metadata::open(**store, {.uid = 1000, .gid = 100, .now_ns = {}, .numbers_at_a_time = 100});
     ASSERT_THAT(metadata, IsOk());
-    for (int i = 0; i < 1500; ++i) {  // more than one block of numbers
+    for (int i = 0; i < 250; ++i) {  // more than one block of numbers
       const auto made = (*metadata)->create(create_request("/x"), kAda);
       ASSERT_THAT(made, IsOk());
       EXPECT_TRUE(numbers.insert(made->file).second);

@@ -128,7 +128,8 @@ Status Server::Impl::open() {
     WEIR_TRY(metadata, internal::Metadata::open(*key_value, {.uid = identity.uid, .gid = identity.gid, .now_ns = {}}));
     metadata_service = std::make_unique<internal::MetadataService>(
         *metadata,
-        [this](net::Clock::time_point time, std::function<void()> task) { listener->at(time, std::move(task)); });
+        [this](net::Clock::time_point time, std::function<void()> task) { listener->at(time, std::move(task)); },
+        [this](std::function<void()> task) { listener->post(std::move(task)); });
   }
   if (options.share_memory) {
     WEIR_TRY(handover, internal::HandoverServer::start());
@@ -220,8 +221,9 @@ void Server::Impl::stop() {
   if (const Status status = io->sync_all(); !status.is_ok()) {
     WEIR_LOG_ERROR("server {}: not all that was written is safe: {}", options.index, status.message());
   }
-  if (metadata == nullptr) return;
-  if (const Status status = metadata->sync(); !status.is_ok()) {
+  if (key_value == nullptr) return;
+  // Also waits for what calls asked for that are answered by now: it must not come to the event loop when that is gone.
+  if (const Status status = storage::sync_and_wait(*key_value); !status.is_ok()) {
     WEIR_LOG_ERROR("server {}: not all metadata is safe: {}", options.index, status.message());
   }
 }

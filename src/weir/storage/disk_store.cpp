@@ -332,11 +332,12 @@ class DiskStore final : public Store {
     return Status::ok();
   }
 
-  // All there is to sync, with a few waits for the disk instead of some for each part.
+  // All there is to sync, with a few waits for the disk instead of some for each part.  Parts that have lost data stay as they are: who syncs them
+  // is told.
   Status sync_all() {
     std::vector<Entry*> dirty;
     for (auto& entry : parts_) {
-      if (entry.second.part->is_dirty()) dirty.push_back(&entry.second);
+      if (entry.second.part->is_dirty() && !entry.second.part->is_lost()) dirty.push_back(&entry.second);
     }
     if (dirty.size() < kManyParts) {
       for (auto entry = dirty.rbegin(); entry != dirty.rend(); ++entry) WEIR_RETURN_IF_ERROR(use(**entry)->sync());
@@ -348,7 +349,12 @@ class DiskStore final : public Store {
         WEIR_RETURN_IF_ERROR(use(*entry)->sync_step(step));
         close_some();
       }
-      if (step != Step::kDone) WEIR_RETURN_IF_ERROR(directory_.sync_file_system());
+      if (step == Step::kDone) continue;
+      const Status status = directory_.sync_file_system();
+      if (status.is_ok()) continue;
+      // The system does not say whose data it could not write, and will not say it again.
+      for (Entry* entry : dirty) entry->part->note_lost();
+      return status;
     }
     context_.unsynced_folders.clear();
     return Status::ok();

@@ -4,7 +4,6 @@
 // of disk_store.cpp says what a crash can and cannot do.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,17 +13,6 @@
 #include <weir/storage/store.h>
 
 namespace weir::storage {
-
-/// What the store does to its files, told as it happens: for tests that emulate a loss of power.
-struct DiskStep {
-  enum class Kind : std::uint8_t {
-    kCreated,  ///< The file `path` is new, and empty.  Until it is synced, a crash may leave it so.
-    kChanged,  ///< The file `path` has new contents or a new length; durable are those it had at its last kSynced.
-    kSynced,   ///< Its contents are durable now.
-  };
-  Kind kind;
-  const std::string& path;
-};
 
 struct DiskStoreOptions {
   /// Pieces from this size on go around the page cache (direct I/O), as far as they are aligned.
@@ -40,7 +28,6 @@ struct DiskStoreOptions {
   /// A subfile is cut into files of this size, since file systems limit how long a file may be (ext4: 16 TiB).  Counts when
   /// the store is made; a multiple of 16 KiB.
   Offset part_bytes = Offset{1} << 40;
-  std::function<void(const DiskStep&)> observer = {};
 };
 
 /// Opens the store in `directory`, or makes one there.  Only one process at a time can have it open.

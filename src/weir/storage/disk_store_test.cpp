@@ -23,6 +23,7 @@
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_sums.h>
 #include <weir/storage/internal/disk_testing.h>
+#include <weir/storage/internal/interposed_calls.h>
 #include <weir/storage/internal/store_conformance.h>
 
 namespace weir::storage {
@@ -349,12 +350,12 @@ TEST_F(DiskStoreTest, KeepsFewDescriptorsOpen) {
 
 TEST_F(DiskStoreTest, FilesHaveTheirLengthBeforeDirectWritesBegin) {
   std::vector<Offset> lengths;
-  open({.direct_from_bytes = kBlockBytes, .observer = [&](const DiskStep& step) {
-          if (step.kind == DiskStep::Kind::kChanged && step.path == path(FileKind::kData)) {
-            lengths.push_back(static_cast<Offset>(std::filesystem::file_size(step.path)));
-            bytes_ = load_file(step.path);
-          }
-        }});
+  const internal::InterposedCalls calls(directory_.path(), {}, [&](const internal::FileCall& call) {
+    if (call.name == "open" || call.path != path(FileKind::kData)) return;
+    lengths.push_back(static_cast<Offset>(std::filesystem::file_size(call.path)));
+    bytes_ = load_file(call.path);
+  });
+  open({.direct_from_bytes = kBlockBytes, .use_uring = false});
   const Bytes bytes = random_bytes(random_, 4 * kBlockBytes);
   ASSERT_THAT(internal::write(*store_, kDiskId, 8 * kBlockBytes, bytes), IsOk());
   ASSERT_GE(lengths.size(), 2U);
@@ -365,7 +366,7 @@ TEST_F(DiskStoreTest, FilesHaveTheirLengthBeforeDirectWritesBegin) {
   ASSERT_THAT(info.status(), IsOk());
   EXPECT_EQ(info->length, 12 * kBlockBytes);
   EXPECT_LT(info->stored_bytes, 8 * kBlockBytes) << "what nobody wrote takes no room";
-  store_.reset();  // it is still observed
+  store_.reset();  // it is still watched
 }
 
 // ---- no room

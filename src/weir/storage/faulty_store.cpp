@@ -90,4 +90,8 @@ Status FaultyKeyValue::apply(const Batch& batch, bool durable) {
   return faults_->run("apply", [&] { return map_->apply(batch, durable); });
 }
 
+void FaultyKeyValue::sync(Done done) {
+  done(faults_->run("sync", [&] { return sync_and_wait(*map_); }));
+}
+
 }  // namespace weir::storage

@@ -99,6 +99,7 @@ class FaultyKeyValue final : public KeyValue {
   Status scan(std::string_view prefix, std::string_view after,
               const std::function<bool(std::string_view key, std::string_view value)>& visit) override;
   Status apply(const Batch& batch, bool durable) override;
+  void sync(Done done) override;
 
  private:
   std::shared_ptr<KeyValue> map_;

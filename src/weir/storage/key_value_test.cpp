@@ -160,7 +160,7 @@ TEST(RocksKeyValueTest, OneProcessAtATime) {
   const auto first = open_rocks_key_value(directory.path() + "/db");
   ASSERT_THAT(first.status(), IsOk());
   EXPECT_THAT(open_rocks_key_value(directory.path() + "/db"),
-              StatusIs(ErrorCode::kIoError, ::testing::HasSubstr("lock")));
+              StatusIs(ErrorCode::kUnavailable, ::testing::HasSubstr("locked")));
 }
 
 /// Applies pairs of keys until it is killed, and notes in a file how many it was told are there.

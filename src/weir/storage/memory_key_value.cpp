@@ -1,4 +1,5 @@
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,11 +39,19 @@ class MemoryKeyValue final : public KeyValue {
     return Status::ok();
   }
 
+  void sync(Done done) override { done(Status::ok()); }
+
  private:
   std::map<std::string, std::string, std::less<>> entries_;
 };
 
 }  // namespace
+
+Status sync_and_wait(KeyValue& map) {
+  std::promise<Status> result;
+  map.sync([&](const Status& status) { result.set_value(status); });
+  return result.get_future().get();
+}
 
 std::unique_ptr<KeyValue> make_memory_key_value() { return std::make_unique<MemoryKeyValue>(); }
 

@@ -266,6 +266,9 @@ Status OpenFile::sync() {
       sync.subfile = to_wire(file.subfile(element));
       return sync;
     });
+    if (!is_name_durable_) {
+      calls.push_back({0, wire::encode_request(wire::SyncNamesT{}, session_->timeout_ms()), {}, {}, {}});
+    }
     session_->run(calls, Repeat::kSafe);
     Status lost_status;
     for (const Outgoing& call : calls) {
@@ -278,6 +281,7 @@ Status OpenFile::sync() {
       if (head->boot != noted[call.server]) lost_status = lost(call.server);
       elsewhere[call.server] = 0;
     }
+    is_name_durable_ = true;
     WEIR_RETURN_IF_ERROR(std::move(lost_status));
     return check_boots(elsewhere);
   });

@@ -2,6 +2,7 @@
 
 // A file that is open: what it is called, and its attributes as last seen.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -107,7 +108,7 @@ class OpenFile {
   Result<Offset> size();
   Status truncate(Offset size);
   Status preallocate(Offset size);
-  /// \error kIoError if a server was started again since it got bytes that were not synced: names both
+  /// Bytes and name.  \error kIoError if a server was started again since it got bytes that were not synced: names both
   Status sync();
   /// Only the last; asks only servers that have such bytes.
   Status check_kept();
@@ -124,6 +125,7 @@ class OpenFile {
   std::string path_;
   mutable std::mutex mutex_;
   std::shared_ptr<Incarnation> incarnation_;
+  std::atomic<bool> is_name_durable_{false};  // once it is, it stays: only Create is answered before it is durable
 };
 
 /// The largest end of the file that its subfiles know.

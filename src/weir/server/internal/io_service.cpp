@@ -112,6 +112,7 @@ bool IoService::handle(const CallPtr& call) {
     case wire::Operation::Truncate: truncate(call, *operation.AsTruncate()); return true;
     case wire::Operation::Reserve: reserve(call, *operation.AsReserve()); return true;
     case wire::Operation::Sync: sync(call, *operation.AsSync()); return true;
+    case wire::Operation::SyncSubfiles: sync_subfiles(call); return true;
     case wire::Operation::RemoveSubfile: remove(call, *operation.AsRemoveSubfile()); return true;
     case wire::Operation::Inspect: inspect(call, *operation.AsInspect()); return true;
     case wire::Operation::ListSubfiles: list(call, *operation.AsListSubfiles()); return true;
@@ -129,20 +130,24 @@ void IoService::drop(net::PeerId peer) {
   }
 }
 
+// Where the store is worked on.
+IoService::SyncedSubfiles IoService::sync_each(const std::set<SubfileId>& ids) {
+  SyncedSubfiles result;
+  for (const SubfileId id : ids) {
+    const Status status = store_.sync(id);
+    if (status.is_ok()) continue;
+    WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
+    if (result.first_error.is_ok()) result.first_error = status;
+    result.failed.insert(id);
+  }
+  return result;
+}
+
 Status IoService::sync_all() {
   // In one go, and after what nobody waits for any more: that must not come to the event loop when it is gone.
-  const Status first = wait_at_store([this] {
-    Status worst;
-    for (const SubfileId id : dirty_) {
-      const Status status = store_.sync(id);
-      if (status.is_ok()) continue;
-      WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
-      if (worst.is_ok()) worst = status;
-    }
-    return worst;
-  });
+  const SyncedSubfiles result = wait_at_store([this] { return sync_each(dirty_); });
   dirty_.clear();
-  return first;
+  return result.first_error;
 }
 
 // ---------------------------------------------------------------- the store
@@ -386,6 +391,22 @@ void IoService::sync(const CallPtr& call, const wire::SyncT& request) {
       [this, id](Status status) {
         if (status.is_ok()) dirty_.erase(id);
         return status;
+      });
+}
+
+void IoService::sync_subfiles(const CallPtr& call) {
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  // Taken now: those that are written meanwhile are due again.
+  std::set<SubfileId> ids = std::exchange(dirty_, {});
+  at_store(
+      call, Length::kLong, [this, ids]() -> Result<SyncedSubfiles> { return sync_each(ids); },
+      [this, call, ids](Result<SyncedSubfiles> synced) {
+        // Not even tried, if the deadline was over.
+        const std::set<SubfileId>& failed = synced.is_ok() ? synced->failed : ids;
+        for (const SubfileId id : failed) {
+          if (!removed_.contains(id)) dirty_.insert(id);
+        }
+        call->answer(synced.is_ok() ? synced->first_error : synced.status());
       });
 }
 

@@ -85,6 +85,7 @@ class IoService {
   void truncate(const CallPtr& call, const wire::TruncateT& request);
   void reserve(const CallPtr& call, const wire::ReserveT& request);
   void sync(const CallPtr& call, const wire::SyncT& request);
+  void sync_subfiles(const CallPtr& call);
   void remove(const CallPtr& call, const wire::RemoveSubfileT& request);
   void note_removed(SubfileId id);
   void inspect(const CallPtr& call, const wire::InspectT& request);
@@ -93,6 +94,12 @@ class IoService {
   void share(const CallPtr& call, const wire::ShareT& request);
   void fence(const CallPtr& call, const wire::FenceT& request);
   Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request);
+
+  struct SyncedSubfiles {
+    Status first_error;
+    std::set<SubfileId> failed;
+  };
+  SyncedSubfiles sync_each(const std::set<SubfileId>& ids);
 
   enum class Use { kRead, kWrite };
   enum class Length { kShort, kLong };

@@ -12,9 +12,6 @@ namespace weir::server::internal {
 
 namespace {
 
-// Numbers are taken from the store in blocks, so that most batches need not say where they end.
-constexpr FileNumber kNumbersPerBlock = 1024;
-
 // Of one answer.  Layouts can be long: a page ends early rather than that its head gets too long.
 constexpr std::size_t kMostEntries = 4096;
 constexpr std::size_t kMostPageBytes = std::size_t{4} << 20;
@@ -34,6 +31,36 @@ void append_entry(wire::ListingT& listing, std::size_t& page_bytes, std::string 
   entry->name = std::move(name);
   entry->attributes = std::make_unique<wire::AttributesT>(std::move(attributes));
   listing.entries.push_back(std::move(entry));
+}
+
+std::string damaged(std::string_view what, std::string_view why) {
+  return concat("metadata: ", what, " is damaged: ", why,
+                "; restore the metadata from a copy, or rebuild it from the stores (weir fsck --rebuild)");
+}
+
+// What is stored under the key of a number must decode, and be of that number.
+Result<Record> record_of(FileNumber number, std::string_view bytes) {
+  Result<Record> record = decode_record(bytes);
+  const std::string what = concat("the record of file ", number);
+  if (!record.is_ok()) return corrupt(damaged(what, record.status().message()));
+  if (record->attributes.file != number) {
+    return corrupt(damaged(what, concat("it is of file ", record->attributes.file)));
+  }
+  return record;
+}
+
+Result<Record> record_at(std::string_view key, std::string_view bytes) {
+  const Result<FileNumber> number = number_of_key(key);
+  if (!number.is_ok()) return corrupt(damaged(concat("the key ", quoted(key)), number.status().message()));
+  return record_of(*number, bytes);
+}
+
+Result<wire::AttributesT> pending_of(FileNumber number, std::string_view bytes) {
+  Result<wire::AttributesT> pending = decode_attributes(bytes);
+  const std::string what = concat("the relayout of file ", number);
+  if (!pending.is_ok()) return corrupt(damaged(what, pending.status().message()));
+  if (pending->file != number) return corrupt(damaged(what, concat("it is of file ", pending->file)));
+  return pending;
 }
 
 }  // namespace
@@ -68,50 +95,43 @@ Result<std::unique_ptr<Metadata>> Metadata::open(storage::KeyValue& store, Optio
 Status Metadata::start() {
   WEIR_TRY(const std::optional<std::string> next, store_.get(kNextNumberKey));
   WEIR_TRY(const std::optional<std::string> root, store_.get(record_key(kRoot)));
-  if (next.has_value() != root.has_value()) return corrupt("metadata: has no root directory, or no counter of files");
+  if (next.has_value() != root.has_value()) {
+    return corrupt(damaged(next ? "the root directory" : "the counter of files", "it is missing"));
+  }
   if (next) {
     WEIR_TRY(numbers_end_, decode_number(*next));
     next_number_ = numbers_end_;
-    next_start_ = numbers_end_ / kNumbersPerBlock;
+    next_start_ = numbers_end_ / options_.numbers_at_a_time;
     return Status::ok();
   }
-  next_number_ = numbers_end_ = kRoot;
   storage::Batch batch;
   Record record;
   record.parent = kRoot;
-  record.attributes.file = take_number(batch);
+  record.attributes.file = kRoot;
   record.attributes.is_directory = true;
   record.attributes.mode = 0755;
   record.attributes.uid = options_.uid;
   record.attributes.gid = options_.gid;
   record.attributes.created_ns = record.attributes.changed_ns = now_ns();
   batch.put(record_key(kRoot), encode_record(record));
-  return apply(batch, true);
+  next_number_ = kRoot + 1;
+  numbers_end_ = next_number_ + options_.numbers_at_a_time;
+  batch.put(std::string(kNextNumberKey), encode_number(numbers_end_));
+  return store_.apply(batch, true);
 }
 
 void Metadata::set_target_count(std::uint32_t count) { target_count_ = std::max<std::uint32_t>(count, 1); }
 
-// A number is never given out twice, not even if the batch fails: the store may have it all the same.
-FileNumber Metadata::take_number(storage::Batch& batch) {
-  const FileNumber number = next_number_++;
-  if (number >= numbers_end_) batch.put(std::string(kNextNumberKey), encode_number(number + kNumbersPerBlock));
-  return number;
-}
-
-Status Metadata::apply(const storage::Batch& batch, bool durable) {
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, durable));
-  for (const storage::Batch::Change& change : batch.changes) {
-    if (change.key != kNextNumberKey) continue;
-    WEIR_TRY(numbers_end_, decode_number(*change.value));
+// A number is never given out twice, not even if what it was for fails: the store may have it all the same.
+Result<FileNumber> Metadata::take_number() {
+  if (next_number_ >= numbers_end_) {
+    const FileNumber end = next_number_ + options_.numbers_at_a_time;
+    storage::Batch batch;
+    batch.put(std::string(kNextNumberKey), encode_number(end));
+    WEIR_RETURN_IF_ERROR(store_.apply(batch, true));
+    numbers_end_ = end;
   }
-  return Status::ok();
-}
-
-// Changes are durable in the order in which they were made: one that is takes all before it along.
-Status Metadata::sync() {
-  storage::Batch batch;
-  batch.put(std::string(kNextNumberKey), encode_number(numbers_end_));
-  return apply(batch, true);
+  return next_number_++;
 }
 
 std::int64_t Metadata::now_ns() const {
@@ -130,15 +150,31 @@ void Metadata::touch(storage::Batch& batch, Record directory) const {
 Result<Record> Metadata::load(FileNumber number) {
   WEIR_TRY(const std::optional<std::string> bytes, store_.get(record_key(number)));
   if (!bytes) return Status{ErrorCode::kNotFound, concat("metadata: there is no file number ", number)};
-  return decode_record(*bytes);
+  return record_of(number, *bytes);
 }
 
 Result<std::optional<Record>> Metadata::find(const Record& directory, std::string_view name) {
   WEIR_TRY(const std::optional<std::string> entry, store_.get(entry_key(directory.attributes.file, name)));
   if (!entry) return std::optional<Record>{};
-  WEIR_TRY(const FileNumber number, decode_number(*entry));
-  WEIR_TRY(Record record, load(number));
+  WEIR_TRY(Record record, load_entry(directory.attributes.file, name, decode_number(*entry)));
   return std::optional<Record>(std::move(record));
+}
+
+// What an entry names must be there, and know it: otherwise one of the two is damaged.
+Result<Record> Metadata::load_entry(FileNumber directory, std::string_view name, const Result<FileNumber>& number) {
+  if (!number.is_ok()) {
+    return corrupt(damaged(concat("entry ", quoted(name), " of directory ", directory), number.status().message()));
+  }
+  WEIR_TRY(const std::optional<std::string> bytes, store_.get(record_key(*number)));
+  if (!bytes) {
+    return corrupt(damaged(concat("entry ", quoted(name), " of directory ", directory),
+                           concat("file ", *number, " has no record")));
+  }
+  WEIR_TRY(Record record, record_of(*number, *bytes));
+  if (record.parent == directory && record.name == name) return record;
+  return corrupt(
+      damaged(concat("entry ", quoted(name), " of directory ", directory),
+              concat("file ", *number, " says that it is ", quoted(record.name), " of directory ", record.parent)));
 }
 
 // One step down: what `name` is in `directory`, if the asker may look there.
@@ -227,7 +263,7 @@ Result<wire::AttributesT> Metadata::lookup(FileNumber number) {
 
 Result<wire::AttributesT> Metadata::add(const Ask& ask, Place place, wire::AttributesT attributes) {
   storage::Batch batch;
-  attributes.file = take_number(batch);
+  WEIR_TRY(attributes.file, take_number());
   if (!attributes.is_directory) attributes.data = attributes.file, attributes.epoch = 1;
   attributes.mode &= kModeBits;
   attributes.uid = ask.who.uid;
@@ -238,7 +274,7 @@ Result<wire::AttributesT> Metadata::add(const Ask& ask, Place place, wire::Attri
   const Record record{directory, place.name, std::move(attributes)};
   batch.put(record_key(record.attributes.file), encode_record(record));
   touch(batch, std::move(place.directory));
-  WEIR_RETURN_IF_ERROR(apply(batch, false));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
   return record.attributes;
 }
 
@@ -291,7 +327,8 @@ Result<wire::AttributesT> Metadata::remove(const wire::RemoveT& request, const I
   batch.erase(record_key(number));
   batch.erase(relayout_key(number));
   touch(batch, std::move(place.directory));
-  WEIR_RETURN_IF_ERROR(apply(batch, false));
+  batch.frees_room = true;
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
   return std::move(record.attributes);
 }
 
@@ -338,7 +375,7 @@ Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const I
   batch.put(record_key(number), encode_record(moved));
   if (old_directory != new_directory) touch(batch, std::move(from.directory));
   touch(batch, std::move(to.directory));
-  WEIR_RETURN_IF_ERROR(apply(batch, replaced.has_value()));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
   return replaced ? std::move(replaced->attributes) : wire::AttributesT{};
 }
 
@@ -371,8 +408,7 @@ Result<wire::ListingT> Metadata::list(const wire::ListT& request, const Identity
       listing.is_complete = false;
       break;
     }
-    WEIR_TRY(const FileNumber number, std::move(one.number));
-    WEIR_TRY(Record record, load(number));
+    WEIR_TRY(Record record, load_entry(directory.attributes.file, one.name, one.number));
     append_entry(listing, page_bytes, std::move(one.name), std::move(record.attributes));
   }
   return listing;
@@ -389,8 +425,8 @@ Result<wire::ListingT> Metadata::all_files(const wire::AllFilesT& request, const
   const std::size_t most = page_size(request.limit) + 1;
   std::size_t scanned_bytes = 0;
   WEIR_RETURN_IF_ERROR(
-      store_.scan(kRecordPrefix, record_key(request.after), [&](std::string_view, std::string_view value) {
-        found.push_back(decode_record(value));
+      store_.scan(kRecordPrefix, record_key(request.after), [&](std::string_view key, std::string_view value) {
+        found.push_back(record_at(key, value));
         scanned_bytes += value.size();
         return found.size() < most && scanned_bytes < kMostPageBytes;
       }));
@@ -402,10 +438,11 @@ Result<wire::ListingT> Metadata::all_files(const wire::AllFilesT& request, const
   for (Result<Record>& one : found) {
     WEIR_TRY(Record record, std::move(one));
     WEIR_TRY(const std::string path, path_of(record));
-    WEIR_TRY(const std::optional<std::string> relayout, store_.get(relayout_key(record.attributes.file)));
+    const FileNumber record_file = record.attributes.file;
+    WEIR_TRY(const std::optional<std::string> relayout, store_.get(relayout_key(record_file)));
     append_entry(listing, page_bytes, path, std::move(record.attributes));
     if (!relayout) continue;
-    WEIR_TRY(wire::AttributesT pending, decode_attributes(*relayout));
+    WEIR_TRY(wire::AttributesT pending, pending_of(record_file, *relayout));
     append_entry(listing, page_bytes, path, std::move(pending));
   }
   return listing;
@@ -488,13 +525,13 @@ Result<wire::AttributesT> Metadata::set_attributes(const wire::SetAttributesT& r
   if (!request.layout.empty()) {
     if (attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "directories have no layout");
     WEIR_RETURN_IF_ERROR(lay_out(ask, request, attributes));
-    attributes.data = take_number(batch);
+    WEIR_TRY(attributes.data, take_number());
     ++attributes.epoch;
     batch.erase(relayout_key(attributes.file));
   }
   attributes.changed_ns = now_ns();
   batch.put(record_key(attributes.file), encode_record(record));
-  WEIR_RETURN_IF_ERROR(apply(batch, true));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
   return std::move(attributes);
 }
 
@@ -506,10 +543,10 @@ Result<wire::AttributesT> Metadata::begin_relayout(const wire::BeginRelayoutT& r
   storage::Batch batch;
   wire::AttributesT pending = std::move(record.attributes);
   WEIR_RETURN_IF_ERROR(lay_out(ask, request, pending));
-  pending.data = take_number(batch);
+  WEIR_TRY(pending.data, take_number());
   ++pending.epoch;
   batch.put(relayout_key(pending.file), encode_attributes(pending));
-  WEIR_RETURN_IF_ERROR(apply(batch, true));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
   return pending;
 }
 
@@ -519,7 +556,7 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
   WEIR_TRY(const std::optional<std::string> bytes, store_.get(relayout_key(request.file)));
   wire::AttributesT pending;
   if (bytes) {
-    WEIR_TRY(pending, decode_attributes(*bytes));
+    WEIR_TRY(pending, pending_of(request.file, *bytes));
   }
   if (!bytes || pending.data != request.data) {
     return Status{ErrorCode::kStale,
@@ -538,7 +575,7 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
     record.attributes.changed_ns = now_ns();
     batch.put(record_key(request.file), encode_record(record));
   }
-  WEIR_RETURN_IF_ERROR(apply(batch, true));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
   return std::move(record.attributes);
 }
 

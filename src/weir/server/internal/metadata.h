@@ -5,8 +5,9 @@
 // Nothing is cached but a counter, so whatever the store says after a crash is the truth.  Every change is one atomic batch; a call that
 // fails has changed nothing, or (if the store itself failed while writing) all of it.
 //
-// Which changes survive a crash of the machine, not only of the process: those after which a caller deletes data, or asks for safety: renames that
-// replace something, the end of a relayout, set_attributes() (which is how `sync` of a file gets here).  Others follow with them.
+// Changes survive a crash of the process when a call returns, and a crash of the machine once a sync() that began later has ended: the service
+// (metadata_service.h) says who waits for that.  Numbers are different: they are durable before they are used, or after a loss of power a new file
+// would get the number of one that was forgotten, and show its bytes.
 //
 // Bytes of files are not here: whoever removes or replaces a file is told its attributes and removes the subfiles.
 
@@ -34,7 +35,8 @@ class Metadata {
   struct Options {
     std::uint32_t uid = 0;  ///< Owner of the root directory, if it has to be made.
     std::uint32_t gid = 0;
-    std::function<std::int64_t()> now_ns;  ///< Since 1970; unset: the system's clock.
+    std::function<std::int64_t()> now_ns;                ///< Since 1970; unset: the system's clock.
+    FileNumber numbers_at_a_time = FileNumber{1} << 16;  ///< Reserved by one durable write, before they are used.
   };
 
   /// \pre `store` outlives the object.  \error what the store says; kCorrupt
@@ -71,8 +73,8 @@ class Metadata {
   /// Whether `who` may read (write) the file with this number.  \error kNotFound, kPermission
   Status check_access(FileNumber file, const Identity& who, bool for_writing);
 
-  /// What was done so far survives a crash of the machine.
-  Status sync();
+  /// Calls `done` once what was done so far survives a crash of the machine; see storage::KeyValue::sync().
+  void sync(storage::KeyValue::Done done) { store_.sync(std::move(done)); }
 
  private:
   Metadata(storage::KeyValue& store, Options options) : store_(store), options_(std::move(options)) {}
@@ -85,6 +87,7 @@ class Metadata {
   Status start();
   Result<Record> load(FileNumber number);
   Result<std::optional<Record>> find(const Record& directory, std::string_view name);
+  Result<Record> load_entry(FileNumber directory, std::string_view name, const Result<FileNumber>& number);
   Result<Record> enter(const Ask& ask, const Record& directory, std::string_view name);
   Result<Record> resolve(const Ask& ask);
   Result<Place> locate(const Ask& ask);
@@ -92,8 +95,7 @@ class Metadata {
   Result<bool> is_empty(FileNumber directory);
   Status check_replace(const Ask& ask, const Place& to, const Record& moved, const Record& replaced);
 
-  FileNumber take_number(storage::Batch& batch);
-  Status apply(const storage::Batch& batch, bool durable);
+  Result<FileNumber> take_number();
   Result<wire::AttributesT> add(const Ask& ask, Place place, wire::AttributesT attributes);
   template <typename Request>
   Status lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes);
@@ -106,7 +108,7 @@ class Metadata {
   Options options_;
   std::uint32_t target_count_ = 1;
   FileNumber next_number_ = 0;
-  FileNumber numbers_end_ = 0;  // as the store has it: after a crash, numbers go on from here
+  FileNumber numbers_end_ = 0;  // as the store has it, durably: after a crash, numbers go on from here
   std::uint64_t next_start_ = 0;
 };
 

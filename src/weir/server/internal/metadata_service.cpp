@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include <weir/base/text.h>
@@ -36,20 +38,21 @@ bool MetadataService::handle(const CallPtr& call) {
     }
     case wire::Operation::Create: call->answer(metadata_.create(*operation.AsCreate(), who)); return true;
     case wire::Operation::MakeDirectory:
-      call->answer(metadata_.make_directory(*operation.AsMakeDirectory(), who));
+      answer_durable(call, metadata_.make_directory(*operation.AsMakeDirectory(), who));
       return true;
-    case wire::Operation::Remove: call->answer(metadata_.remove(*operation.AsRemove(), who)); return true;
-    case wire::Operation::Rename: call->answer(metadata_.rename(*operation.AsRename(), who)); return true;
+    case wire::Operation::Remove: answer_durable(call, metadata_.remove(*operation.AsRemove(), who)); return true;
+    case wire::Operation::Rename: answer_durable(call, metadata_.rename(*operation.AsRename(), who)); return true;
     case wire::Operation::List: call->answer(metadata_.list(*operation.AsList(), who)); return true;
     case wire::Operation::SetAttributes:
-      call->answer(metadata_.set_attributes(*operation.AsSetAttributes(), who));
+      answer_durable(call, metadata_.set_attributes(*operation.AsSetAttributes(), who));
       return true;
     case wire::Operation::BeginRelayout:
-      call->answer(metadata_.begin_relayout(*operation.AsBeginRelayout(), who));
+      answer_durable(call, metadata_.begin_relayout(*operation.AsBeginRelayout(), who));
       return true;
     case wire::Operation::EndRelayout:
-      call->answer(metadata_.end_relayout(*operation.AsEndRelayout(), who));
+      answer_durable(call, metadata_.end_relayout(*operation.AsEndRelayout(), who));
       return true;
+    case wire::Operation::SyncNames: answer_durable(call, Result<wire::DoneT>(wire::DoneT{})); return true;
     case wire::Operation::AllFiles: call->answer(metadata_.all_files(*operation.AsAllFiles(), who)); return true;
     case wire::Operation::Lock: lock(call, *operation.AsLock()); return true;
     case wire::Operation::Unlock: unlock(call, *operation.AsUnlock()); return true;
@@ -58,6 +61,21 @@ bool MetadataService::handle(const CallPtr& call) {
       return true;
     default: return false;
   }
+}
+
+template <typename Table>
+void MetadataService::answer_durable(const CallPtr& call, Result<Table> result) {
+  if (!result.is_ok()) return call->fail(result.status());
+  // Shared and moved on: calls end in the event loop.
+  auto answer = std::make_shared<Table>(std::move(result).value());
+  metadata_.sync(
+      [this, call = call, answer = std::move(answer), loop = std::this_thread::get_id()](const Status& status) mutable {
+        auto task = [call = std::move(call), answer = std::move(answer), status] {
+          status.is_ok() ? call->answer(std::move(*answer)) : call->fail(status);
+        };
+        if (std::this_thread::get_id() == loop) return task();
+        post_(std::move(task));
+      });
 }
 
 void MetadataService::lock(const CallPtr& call, const wire::LockT& request) {

@@ -71,6 +71,10 @@ Result<struct stat> file_status(int descriptor, const std::string& path) {
   return status;
 }
 
+Status sync_file(int descriptor, const std::string& path) {
+  return ::fdatasync(descriptor) == 0 ? Status::ok() : os_error("fdatasync", path, errno);
+}
+
 Status sync_directory(const std::string& path) {
   WEIR_TRY(const Descriptor directory, open_file(path, O_RDONLY | O_DIRECTORY));
   if (::fsync(directory.get()) != 0) return os_error("fsync", path, errno);

@@ -26,6 +26,8 @@ Result<std::optional<Descriptor>> open_if_exists(const std::string& path, int fl
 
 Result<struct stat> file_status(int descriptor, const std::string& path);
 
+/// Makes the contents of a file durable.
+Status sync_file(int descriptor, const std::string& path);
 /// Makes the entries of a directory durable.
 Status sync_directory(const std::string& path);
 

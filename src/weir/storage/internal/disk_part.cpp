@@ -62,13 +62,6 @@ struct Part::Change {
   std::uint64_t sum;
 };
 
-Status DiskContext::sync(int descriptor, const std::string& path) const {
-  tell(DiskStep::Kind::kChanged, path);
-  if (::fdatasync(descriptor) != 0) return os_error("fdatasync", path, errno);
-  tell(DiskStep::Kind::kSynced, path);
-  return Status::ok();
-}
-
 std::span<std::byte> DiskContext::scratch_block(std::size_t i) {
   if (blocks.empty()) blocks.resize(kScratchBlocks * kBlockBytes);
   return std::span(blocks).subspan(i * kBlockBytes, kBlockBytes);
@@ -105,13 +98,11 @@ Result<std::unique_ptr<Part>> Part::create(DiskContext& context, PartName name) 
   WEIR_RETURN_IF_ERROR(make_folder(context, name.id));
   // The sums first: data without sums then always means damage, or an unfinished removal.
   WEIR_TRY(part->sums_, open_file(part->sums_path_, O_RDWR | O_CREAT | O_EXCL));
-  context.created(part->sums_path_);
   Result<Descriptor> data = open_file(part->data_path_, O_RDWR | O_CREAT | O_EXCL);
   if (!data.is_ok()) {
     ::unlink(part->sums_path_.c_str());
     return data.status();
   }
-  context.created(part->data_path_);
   part->data_ = std::move(*data);
   part->is_dirty_ = true;
   part->has_changed_names_ = true;
@@ -229,9 +220,7 @@ Result<SumPage*> Part::page(Offset index) {
 
 Status Part::write_page(Offset index, const SumPageImage& image) {
   const Offset at = kSumsStart + index * kSumPageBytes;
-  WEIR_RETURN_IF_ERROR(write_all(sums_.get(), sums_path_, image.data(), sizeof image, at));
-  context_.changed(sums_path_);
-  return Status::ok();
+  return write_all(sums_.get(), sums_path_, image.data(), sizeof image, at);
 }
 
 // To the slot of the older header.
@@ -239,9 +228,7 @@ Status Part::write_header() {
   ++header_.sequence;
   const HeaderSlot slot = encode_header(header_, name_);
   const Offset at = header_.sequence % 2 == 0 ? kHeaderSlotBytes : 0;
-  WEIR_RETURN_IF_ERROR(write_all(sums_.get(), sums_path_, slot.data(), slot.size(), at));
-  context_.changed(sums_path_);
-  return Status::ok();
+  return write_all(sums_.get(), sums_path_, slot.data(), slot.size(), at);
 }
 
 void Part::count_sums() {
@@ -394,10 +381,9 @@ Status Part::write(std::span<const WritePiece> pieces) {
   if (status.is_ok()) {
     for (const Change& change : sums) change.page->set_sum(in_page(change.block), change.sum);
     for (const WritePiece& piece : pieces) data_length_ = std::max(data_length_, end_of(piece));
-  } else if (is_lengthened && ::ftruncate(data_.get(), data_length_) == 0) {
-    context_.changed(data_path_);
-  } else if (Result<struct stat> data = file_status(data_.get(), data_path_); data.is_ok()) {
-    data_length_ = std::max<Offset>(data_length_, data->st_size);
+  } else if (!is_lengthened || ::ftruncate(data_.get(), data_length_) != 0) {
+    const Result<struct stat> data = file_status(data_.get(), data_path_);
+    if (data.is_ok()) data_length_ = std::max<Offset>(data_length_, data->st_size);
   }
   count_sums();
   return status;
@@ -467,9 +453,7 @@ bool Part::lengthen(std::span<const WritePiece> pieces) {
     is_direct = is_direct || (end_of(piece) > data_length_ && direct_for(piece.memory.size()) >= 0);
     end = std::max(end, end_of(piece));
   }
-  if (!is_direct || ::ftruncate(data_.get(), end) != 0) return false;
-  context_.changed(data_path_);
-  return true;
+  return is_direct && ::ftruncate(data_.get(), end) == 0;
 }
 
 // Sums of whole blocks are taken from memory, while the disk writes.
@@ -490,7 +474,6 @@ Status Part::write_data(std::span<const WritePiece> pieces, std::vector<Change>&
     }
   };
   const int error = context_.io.run(requests, sum_whole_blocks);
-  context_.changed(data_path_);
   return error == 0 ? Status::ok() : os_error("write to", data_path_, error);
 }
 
@@ -544,12 +527,10 @@ Status Part::cut(Offset length) {
 Status Part::cut_files(Offset length) {
   if (::ftruncate(data_.get(), length) != 0) return os_error("cut", data_path_, errno);
   data_length_ = length;
-  context_.changed(data_path_);
   const Offset sums_bytes = std::max(sums_file_bytes(length), sums_file_bytes(header_.data_length));
   if (sums_bytes < sums_bytes_) {
     if (::ftruncate(sums_.get(), sums_bytes) != 0) return os_error("cut", sums_path_, errno);
     sums_bytes_ = sums_bytes;
-    context_.changed(sums_path_);
   }
   return Status::ok();
 }
@@ -617,7 +598,7 @@ Status Part::write_sums() {
 
 Status Part::sync_data() {
   if (is_lost_) return lost();
-  Status status = context_.sync(data_.get(), data_path_);
+  Status status = sync_file(data_.get(), data_path_);
   // The system gives up pages it could not write and reports that once: a second try would succeed and prove nothing.
   is_lost_ = !status.is_ok();
   return status;
@@ -634,7 +615,6 @@ Result<bool> Part::grow_sums_file() {
   const Offset bytes = sums_file_bytes(data_length_);
   if (bytes <= sums_bytes_) return false;
   if (::ftruncate(sums_.get(), bytes) != 0) return os_error("extend", sums_path_, errno);
-  context_.changed(sums_path_);
   sums_bytes_ = bytes;
   return true;
 }

@@ -30,16 +30,7 @@ struct DiskContext {
   std::vector<std::byte> blocks = {};           ///< Memory for kScratchBlocks blocks, to verify those read in part.
   std::size_t checksum_bytes = 0;               ///< Taken by all parts, nearly all of it by sums.
 
-  void created(const std::string& path) const { tell(DiskStep::Kind::kCreated, path); }
-  void changed(const std::string& path) const { tell(DiskStep::Kind::kChanged, path); }
-  /// fdatasync(2).
-  Status sync(int descriptor, const std::string& path) const;
   std::span<std::byte> scratch_block(std::size_t i);
-
- private:
-  void tell(DiskStep::Kind kind, const std::string& path) const {
-    if (options.observer) options.observer({kind, path});
-  }
 };
 
 inline constexpr std::size_t kScratchBlocks = 64;
@@ -72,6 +63,9 @@ class Part {
   [[nodiscard]] Offset data_length() const noexcept { return data_length_; }
   Result<Offset> stored_bytes();
   [[nodiscard]] bool is_dirty() const noexcept { return is_dirty_; }
+  /// The system could not write data that it had taken: every sync says so from now on.
+  [[nodiscard]] bool is_lost() const noexcept { return is_lost_; }
+  void note_lost() noexcept { is_lost_ = true; }
 
   // What part 0 keeps of the whole subfile.
   [[nodiscard]] Offset subfile_length() const noexcept { return header_.subfile_length; }
@@ -98,7 +92,7 @@ class Part {
   Result<SumPage*> page(Offset index);
   Status write_page(Offset index, const SumPageImage& image);
   Status write_header();
-  Status sync_sums_file() { return context_.sync(sums_.get(), sums_path_); }
+  Status sync_sums_file() { return sync_file(sums_.get(), sums_path_); }
   Status sync_data();
   Status sync_names();
   Status unmark(std::span<const WritePiece> pieces);
@@ -130,7 +124,7 @@ class Part {
   bool is_direct_refused_ = false;
   bool is_dirty_ = false;
   bool has_changed_names_ = false;  // the entries of the files in their folder are not durable
-  bool is_lost_ = false;            // the system could not write data that it had taken
+  bool is_lost_ = false;
 };
 
 }  // namespace weir::storage::internal

@@ -1,0 +1,55 @@
+#pragma once
+
+// Group commit: a thread that waits for the disk on behalf of all who asked since it last began to wait.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <weir/base/result.h>
+
+namespace weir::storage::internal {
+
+/// \threadsafety Safe from any thread but its own.
+class GroupCommit {
+ public:
+  using Done = std::function<void(const Status&)>;
+
+  struct Work {
+    /// Makes durable what was done before it is called.
+    std::function<Status()> commit;
+    /// Called some time after a commit, when nobody waits: soon if nobody asks any more, and within a second in any case.
+    std::function<void()> settle;
+  };
+
+  explicit GroupCommit(Work work);
+  GroupCommit(const GroupCommit&) = delete;
+  GroupCommit& operator=(const GroupCommit&) = delete;
+  /// Commits what was asked for, settles, then returns.
+  ~GroupCommit();
+
+  /// Calls `done` with the result of a commit that begins after this call.  Calls of `done` come in the order of calls of ask().
+  void ask(Done done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+  void commit(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] std::optional<Clock::time_point> settle_at() const;
+
+  Work work_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Done> waiting_;
+  std::optional<Clock::time_point> first_commit_;  // of those not settled
+  Clock::time_point last_commit_;
+  bool is_ending_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace weir::storage::internal
