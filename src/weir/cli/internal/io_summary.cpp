@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include <weir/base/text.h>
 #include <weir/layout/language.h>
 #include <weir/layout/view_layout.h>
 
@@ -149,6 +150,35 @@ void add_heat(const Parts& parts, HeatMap& heat) {
   }
 }
 
+// "MPI_File_read /x: the rest": the rest.
+std::string without_name(const TraceFailure& failure) {
+  const std::string name = concat(failure.call, " ", failure.path, ": ");
+  return failure.message.starts_with(name) ? failure.message.substr(name.size()) : failure.message;
+}
+
+void add_failures(const std::vector<Trace>& traces, IoSummary& summary) {
+  std::map<std::pair<std::string, std::string>, FailureSum> sums;
+  for (const Trace& trace : traces) {
+    for (const TraceFailure& failure : trace.failures) {
+      FailureSum& sum = sums[{failure.path, failure.call}];
+      sum.path = failure.path;
+      sum.call = failure.call;
+      sum.count += failure.count;
+      sum.by_rank[trace.rank] += failure.count;
+      sum.message = without_name(failure);
+      summary.failed_calls += failure.count;
+    }
+  }
+  for (auto& [where, sum] : sums) {
+    for (FileSummary& file : summary.files) {
+      if (file.path == sum.path) file.failed_calls += sum.count;
+    }
+    summary.failures.push_back(std::move(sum));
+  }
+  std::stable_sort(summary.failures.begin(), summary.failures.end(),
+                   [](const FailureSum& x, const FailureSum& y) { return x.count > y.count; });
+}
+
 FileSummary summarize_file(const std::string& path, const Parts& parts) {
   FileSummary sum;
   sum.path = path;
@@ -180,9 +210,12 @@ FileSummary summarize_file(const std::string& path, const Parts& parts) {
 IoSummary summarize(const std::vector<Trace>& traces) {
   IoSummary summary;
   std::set<std::string> hosts;
+  std::set<std::string> mpis;
   std::map<std::string, Parts> by_path;
   for (const Trace& trace : traces) {
     hosts.insert(trace.host);
+    if (!trace.mpi.empty()) mpis.insert(trace.mpi);
+    summary.io_seconds += seconds(trace.io_ns);
     summary.world = std::max(summary.world, trace.ranks);
     summary.cut_off += trace.is_whole ? 0 : 1;
     summary.summed += trace.is_summed ? 1 : 0;
@@ -195,6 +228,8 @@ IoSummary summarize(const std::vector<Trace>& traces) {
   std::stable_sort(summary.files.begin(), summary.files.end(), [](const FileSummary& x, const FileSummary& y) {
     return x.bytes[0] + x.bytes[1] > y.bytes[0] + y.bytes[1];
   });
+  for (const std::string& mpi : mpis) summary.mpi += concat(summary.mpi.empty() ? "" : ", ", mpi);
+  add_failures(traces, summary);
   return summary;
 }
 
