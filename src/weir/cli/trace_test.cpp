@@ -258,6 +258,12 @@ TEST(JobLineTest, IsOneLineWithAllThatMatters) {
   for (Trace& trace : traces) trace.io_ns = 500'000'000;  // each: they work side by side
   EXPECT_EQ(job_line(summarize(traces), 2),
             "wrote 256 KiB and read 3.91 KiB of 1 file at 0.000532 GB/s; I/O took 25 % of 2 s; no failed calls");
+  // A second program after the first.
+  std::vector<Trace> two = columns(2);
+  for (Trace& trace : two) trace.io_ns = 250'000'000;
+  two.insert(two.end(), traces.begin(), traces.end());
+  two.insert(two.end(), traces.begin(), traces.end());
+  EXPECT_THAT(job_line(summarize(two), 5), HasSubstr("I/O took 25 % of 5 s")) << "0.25 + 0.5 + 0.5";
   traces[0].is_whole = false;
   traces[0].failures = {{"/out", "c", 2, ""}};
   EXPECT_THAT(job_line(summarize(traces), 2), HasSubstr("; 2 failed calls; 1 rank did not end normally"));

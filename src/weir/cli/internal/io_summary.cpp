@@ -179,6 +179,21 @@ void add_failures(const std::vector<Trace>& traces, IoSummary& summary) {
                    [](const FailureSum& x, const FailureSum& y) { return x.count > y.count; });
 }
 
+// A job may run several programs.  Traces of a rank come one after the other, so the k-th of each rank are those of one program, as far as
+// programs have different numbers of ranks or do not overlap.
+double io_seconds(const std::vector<Trace>& traces) {
+  std::map<std::pair<int, int>, int> programs;  // so far: of so many ranks, by rank
+  std::map<std::pair<int, int>, std::pair<double, int>> times;
+  for (const Trace& trace : traces) {
+    auto& [sum, count] = times[{trace.ranks, programs[{trace.ranks, trace.rank}]++}];
+    sum += seconds(trace.io_ns);
+    ++count;
+  }
+  double all = 0;
+  for (const auto& [program, time] : times) all += time.first / time.second;
+  return all;
+}
+
 FileSummary summarize_file(const std::string& path, const Parts& parts) {
   FileSummary sum;
   sum.path = path;
@@ -215,7 +230,6 @@ IoSummary summarize(const std::vector<Trace>& traces) {
   for (const Trace& trace : traces) {
     hosts.insert(trace.host);
     if (!trace.mpi.empty()) mpis.insert(trace.mpi);
-    summary.io_seconds += seconds(trace.io_ns);
     summary.world = std::max(summary.world, trace.ranks);
     summary.cut_off += trace.is_whole ? 0 : 1;
     summary.summed += trace.is_summed ? 1 : 0;
@@ -229,6 +243,7 @@ IoSummary summarize(const std::vector<Trace>& traces) {
     return x.bytes[0] + x.bytes[1] > y.bytes[0] + y.bytes[1];
   });
   for (const std::string& mpi : mpis) summary.mpi += concat(summary.mpi.empty() ? "" : ", ", mpi);
+  summary.io_seconds = io_seconds(traces);
   add_failures(traces, summary);
   return summary;
 }

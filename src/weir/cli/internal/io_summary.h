@@ -81,7 +81,7 @@ struct IoSummary {
   std::int64_t cut_off = 0;        ///< Ranks whose trace has no end.
   std::int64_t summed = 0;         ///< Ranks that summed accesses up.
   std::int64_t unread = 0;         ///< Lines that were not understood.
-  double io_seconds = 0;           ///< In I/O calls, summed over ranks.
+  double io_seconds = 0;           ///< In I/O calls: of each program the mean over its ranks, which work side by side.
   std::string mpi;                 ///< "openmpi"; "mpich, openmpi" if there were both; empty if it is not told.
   std::vector<FileSummary> files;  ///< Those with most bytes first.
   std::int64_t failed_calls = 0;

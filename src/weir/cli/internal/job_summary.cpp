@@ -27,8 +27,7 @@ std::string job_line(const IoSummary& summary, double seconds) {
     read += file.bytes[0];
     written += file.bytes[1];
   }
-  // Ranks work side by side: what one of them spent on average is the time that I/O took.
-  const double io_seconds = std::min(summary.io_seconds / std::max(summary.ranks, 1), seconds);
+  const double io_seconds = std::min(summary.io_seconds, seconds);  // programs may run at the same time
   std::string line =
       concat("wrote ", human_bytes(static_cast<double>(written)), " and read ", human_bytes(static_cast<double>(read)),
              " of ", summary.files.size(), summary.files.size() == 1 ? " file" : " files");
