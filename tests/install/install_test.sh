@@ -39,6 +39,12 @@ step "weir --version" "$prefix/bin/weir" --version
 step "manual page" grep -q 'SH WEIR UP' "$prefix/share/man/man1/weir.1"
 test "$(find "$prefix/include" -path '*internal*' -o -name testing.h)" = "" || { echo "FAILED: private headers installed"; exit 1; }
 step "soname" sh -c "objdump -p '$lib/libweir.so' | grep -E 'SONAME +libweir\.so\.[0-9]+$'"
+# One library finds out which MPI a process has; it needs nothing but the C library, and is found where it was installed.
+if ls "$lib"/libweir_mpiio_*.so >/dev/null 2>&1; then
+  step "weir env" env -u WEIR_LIBRARY_DIR "$prefix/bin/weir" env --fs tcp:127.0.0.1:1
+  expect_output "$lib/libweir_preload.so"
+  step "preloaded into everything" sh -c "! objdump -p '$lib/libweir_preload.so' | grep NEEDED | grep -v libc.so"
+fi
 # Nothing points back to where it was built.
 step "libraries needed" sh -c "! objdump -p '$prefix/bin/weir' '$lib/libweir.so' | grep -E 'R(UN)?PATH'"
 

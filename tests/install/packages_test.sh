@@ -63,6 +63,7 @@ depends libweir-dev weir
 depends libweir-dev libucx-dev
 
 if grep -q -- '-openmpi' "$folder/log"; then
+  holds weir lib/libweir_preload.so
   holds weir-openmpi lib/libweir_scalapack.so
   depends weir-openmpi 'libopenmpi[0-9]+'
 fi

@@ -158,9 +158,35 @@ class JobTest : public ::testing::Test {
     return job;
   }
   int code_of(const std::string& script) { return start_shell(script).wait(); }
+  /// A job that leaves the name of its connection file and ends when `go` is there.
+  Weir start_open(std::vector<std::string> options, const std::string& before = ":") {
+    Weir job = start_shell(before + "\necho $WEIR_FS > " + local("part") + "; mv " + local("part") + " " + local("fs") +
+                               "; while ! test -e " + local("go") + "; do sleep 0.02; done",
+                           std::move(options));
+    EXPECT_TRUE(comes_true([&] { return fs::exists(local("fs")); })) << job.err();
+    std::ifstream(local("fs")) >> connection_;
+    return job;
+  }
+  /// What it said on standard error.
+  static std::string run_to_end(Weir job) {
+    EXPECT_EQ(job.wait(), 0) << job.err();
+    return job.err();
+  }
+  void let_go() const { std::ofstream(local("go")) << "go"; }
+  void put(const std::string& file, const std::string& name) const {
+    const testing::Outcome outcome = testing::weir({"put", file, name, "--fs", connection_});
+    EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  }
 
   fs::path folder_;
+  std::string connection_;
 };
+
+// What a rank of a program would write: in a shell, to the traces of the job.
+constexpr char kTraceHead[] =
+    "printf 'weir-trace\\tversion=1\\thost=h\\trank=%s\\tranks=2\\tmpi=mpich\\tat=%s\\n' $R $(date +%s%N) > "
+    "$WEIR_TRACE/h.$R.trace; ";
+std::string trace_line(const std::string& line) { return "printf '" + line + "\\n' >> $WEIR_TRACE/h.$R.trace; "; }
 
 // ---- commands ------------------------------------------------------------------------------------------------------
 
@@ -263,6 +289,165 @@ TEST_F(JobTest, AMissingResultIsAnError) {
   EXPECT_THAT(job.err(), HasSubstr("/never-made"));
 }
 
+TEST_F(JobTest, TellsWhatIsGoneWithTheMemory) {
+  const std::string input = make("input", 1000);
+  const std::string file = make("file", std::size_t{3} << 20);
+  Weir job = start_open({"--stage-in", input, "--stage-out", "/kept:" + local("kept")});
+  put(file, "/kept");
+  put(file, "/a");
+  put(input, "/b");
+  let_go();
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_THAT(job.err(), HasSubstr("2 files, 3.00 MiB, existed in memory only and are gone; --stage-out keeps them"));
+}
+
+TEST_F(JobTest, InputsAndWhatIsKeptAreNotGone) {
+  const std::string input = make("input", 1000);
+  EXPECT_THAT(run_to_end(start({"--stage-in", input}, {"true"})), Not(HasSubstr("gone")));
+  EXPECT_THAT(run_to_end(start({"--stage-in", input, "--stage-out", "all:" + local("all")}, {"true"})),
+              Not(HasSubstr("gone")));
+  EXPECT_FALSE(fs::exists(local("all/input"))) << "an input that did not change needs no copy";
+  EXPECT_THAT(run_to_end(start({"--stage-in", input, "--store", "disk:" + local("disk")}, {"true"})),
+              Not(HasSubstr("gone")));
+}
+
+TEST_F(JobTest, AnInputThatWasOpenedForWritingIsGoneToo) {
+  const std::string script =
+      "R=0; " + std::string(kTraceHead) + trace_line("open\\tfile=0\\tpath=/input\\twrite=1\\tranks=1");
+  EXPECT_THAT(run_to_end(start_shell(script, {"--stage-in", make("input", 1000)})),
+              HasSubstr("1 file, 1000 B, existed"));
+}
+
+TEST_F(JobTest, StagesOutByPatternAndAll) {
+  const std::string file = make("file", 100'000);
+  Weir job = start_open({"--stage-out", "/run/*/x.dat:" + local("some/"), "--stage-out", "all:" + local("all")});
+  const auto make_directory = [&](const std::string& name) {
+    EXPECT_EQ(testing::weir({"mkdir", name, "--fs", connection_}).code, kExitOk);
+  };
+  for (const char* const folder : {"/run", "/run/1", "/run/2", "/empty"}) make_directory(folder);
+  for (const char* const name : {"/run/1/x.dat", "/run/2/x.dat", "/run/2/y.dat", "/z"}) put(file, name);
+  let_go();
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_TRUE(contents(local("some/1/x.dat")) == contents(file));
+  EXPECT_TRUE(fs::exists(local("some/2/x.dat")));
+  EXPECT_FALSE(fs::exists(local("some/2/y.dat")));
+  EXPECT_FALSE(fs::exists(local("some/z")));
+  EXPECT_TRUE(contents(local("all/run/2/y.dat")) == contents(file));
+  EXPECT_TRUE(fs::exists(local("all/z")));
+  EXPECT_TRUE(fs::is_directory(local("all/empty")));
+}
+
+TEST_F(JobTest, APatternThatMatchesNothingIsAnErrorAndAllIsNot) {
+  Weir job = start_shell("true", {"--stage-out", "/x*:" + local("x")});
+  EXPECT_EQ(job.wait(), kExitBad);
+  EXPECT_THAT(job.err(), HasSubstr("no file matches /x*"));
+  EXPECT_EQ(start_shell("true", {"--stage-out", "all:" + local("x")}).wait(), 0);
+}
+
+// ---- draining
+
+TEST_F(JobTest, DrainCopiesWhatIsClosedAndAgainWhenItChanges) {
+  const std::string first = make("first", 5'000'000);
+  const std::string second = make("second", 5'000'001);
+  const std::string opened = trace_line("open\\tfile=0\\tpath=/out\\twrite=1\\tranks=2");
+  // Two ranks; the file is closed when both have closed it.
+  const std::string before = "R=1; " + std::string(kTraceHead) + opened + "R=0; " + kTraceHead + opened;
+  Weir job = start_open({"--stage-out", "/out:" + local("copy"), "--drain"}, before);
+  put(first, "/out");
+  const auto trace = [&](int rank, const std::string& line) {
+    std::ofstream(fs::path(connection_).parent_path() / "trace" / ("h." + std::to_string(rank) + ".trace"),
+                  std::ios::app)
+        << line << '\n';
+  };
+  trace(1, "close\tfile=0");
+  EXPECT_FALSE(fs::exists(local("copy")));
+  trace(0, "close\tfile=0");
+  EXPECT_TRUE(comes_true([&] { return fs::exists(local("copy")); })) << "it is copied while the command runs";
+  EXPECT_TRUE(contents(local("copy")) == contents(first));
+
+  trace(0, "open\tfile=1\tpath=/out\twrite=1\tranks=1");
+  put(second, "/out");
+  trace(0, "close\tfile=1");
+  EXPECT_TRUE(comes_true([&] { return fs::file_size(local("copy")) == 5'000'001; })) << "and again";
+  EXPECT_TRUE(contents(local("copy")) == contents(second));
+  // A copy gets its name by renaming it, so a third one would be another file.
+  struct stat drained {};
+  ::stat(local("copy").c_str(), &drained);
+  let_go();
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  struct stat last {};
+  ::stat(local("copy").c_str(), &last);
+  EXPECT_EQ(drained.st_ino, last.st_ino) << "what is there already is not copied in the end";
+}
+
+TEST_F(JobTest, WhatIsNotDrainedIsCopiedInTheEnd) {
+  const std::string file = make("file", 100'000);
+  const std::string opened = trace_line("open\\tfile=0\\tpath=/open\\twrite=1\\tranks=1");
+  Weir job = start_open({"--stage-out", "all:" + local("out"), "--drain"}, "R=0; " + std::string(kTraceHead) + opened);
+  put(file, "/open");     // by a rank that is killed before it closes the file
+  put(file, "/unknown");  // not by MPI-IO
+  let_go();
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_TRUE(contents(local("out/open")) == contents(file));
+  EXPECT_TRUE(contents(local("out/unknown")) == contents(file));
+}
+
+TEST_F(JobTest, DrainNeedsSomethingToCopy) {
+  Weir job = start_shell("true", {"--drain"});
+  EXPECT_EQ(job.wait(), kExitBad);
+  EXPECT_THAT(job.err(), HasSubstr("--stage-out"));
+}
+
+// ---- how the I/O went
+
+TEST_F(JobTest, TellsHowTheIoWent) {
+  std::string script;
+  for (const char* const rank : {"R=0; ", "R=1; "}) {
+    script += rank + std::string(kTraceHead) + trace_line("open\\tfile=0\\tpath=/out\\twrite=1\\tranks=2") +
+              trace_line("access\\tfile=0\\tcall=writes\\twrite=1\\tcount=4\\tbytes=1048576") +
+              trace_line("end\\tio=1000");
+  }
+  Weir job = start_shell(script);
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_THAT(job.err(), HasSubstr("weir run: wrote 2 MiB and read 0 B of 1 file at "));  // 2 MiB in 1 us: 2.1 TB/s
+  EXPECT_THAT(job.err(), HasSubstr("; no failed calls\n"));
+  EXPECT_THAT(run_to_end(start_shell(script, {"--quiet"})), "");
+  EXPECT_THAT(run_to_end(start_shell("true")), HasSubstr("no file of Weir (weir:/...) was opened by MPI-IO"));
+}
+
+TEST_F(JobTest, FailedCallsAreNeverSilent) {
+  std::string script;
+  for (const char* const rank : {"R=0; ", "R=1; "}) {
+    script +=
+        rank + std::string(kTraceHead) +
+        trace_line("fail\\tpath=/out\\tcall=MPI_File_close\\tcount=2\\tmessage=MPI_File_close /out: bytes are lost");
+  }
+  Weir job = start_shell(script, {"--quiet", "--report", local("report.html")});
+  EXPECT_EQ(job.wait(), 0) << "what the command made of it counts";
+  EXPECT_EQ(job.err(),
+            "weir run: 4 I/O calls failed.\nweir run:   /out: MPI_File_close, 4 times on ranks 0,1: bytes are lost\n");
+  const std::string page = contents(local("report.html"));
+  EXPECT_THAT(page, HasSubstr("4 I/O calls failed."));
+  EXPECT_THAT(page, HasSubstr("bytes are lost"));
+  EXPECT_THAT(page, HasSubstr("<b>mpich</b><span>MPI</span>"));
+
+  EXPECT_EQ(start_shell(script, {"--fail-on-io-error"}).wait(), kExitBad);
+  EXPECT_EQ(start_shell(script + "exit 7", {"--fail-on-io-error"}).wait(), 7);
+  EXPECT_EQ(start_shell("true", {"--fail-on-io-error"}).wait(), 0);
+}
+
+TEST_F(JobTest, LeavesTracesThatTheUserWants) {
+  fs::create_directory(local("traces"));
+  ::setenv("WEIR_TRACE", local("traces").c_str(), 1);
+  std::ofstream(local("traces/old.trace")) << "weir-trace\tversion=1\tat=1\nfail\tpath=/x\tcall=c\n";
+  Weir job = start_shell("R=0; " + std::string(kTraceHead) + "echo \"limit=$WEIR_TRACE_LIMIT\"");
+  ::unsetenv("WEIR_TRACE");
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(job.out(), "limit=\n");
+  EXPECT_TRUE(fs::exists(local("traces/h.0.trace")));
+  EXPECT_THAT(job.err(), HasSubstr("no failed calls")) << "those of other jobs do not count";
+}
+
 TEST_F(JobTest, KeepsADiskStore) {
   const std::string file = make("file", 100'000);
   const std::string store = "disk:" + local("store");
@@ -282,7 +467,26 @@ TEST(StageTest, ReadsBothForms) {
   EXPECT_EQ(out->target, "here");
   EXPECT_EQ(internal::parse_stage_out("x/out.dat")->target, "out.dat");
   EXPECT_FALSE(internal::parse_stage_out("weir:").is_ok());
+  EXPECT_EQ(internal::parse_stage_out("all")->target, ".");
+  EXPECT_EQ(internal::parse_stage_out("/all")->target, "all");  // a file of that name
   EXPECT_FALSE(internal::parse_stage_in(":x").is_ok());
+}
+
+TEST(StageTest, KnowsWhereFilesGo) {
+  const auto target = [](const std::string& stage, const std::string& path) {
+    return internal::parse_stage_out(stage)->target_of(path).value_or("nowhere");
+  };
+  EXPECT_EQ(target("/out:x", "/out"), "x");
+  EXPECT_EQ(target("/out:x", "/out/a/b"), "x/a/b");
+  EXPECT_EQ(target("/out:x", "/output"), "nowhere");
+  EXPECT_EQ(target("/:x", "/a/b"), "x/a/b");
+  EXPECT_EQ(target("all:x", "/a/b"), "x/a/b");
+  EXPECT_EQ(target("all", "/a"), "./a");
+  EXPECT_EQ(target("weir:/*.h5:x", "/a.h5"), "x/a.h5");
+  EXPECT_EQ(target("/*.h5:x", "/d/a.h5"), "nowhere");  // * is within one part of a name
+  EXPECT_EQ(target("/d*:x", "/d1/a/b"), "x/d1/a/b");   // a folder, with all that is in it
+  EXPECT_EQ(target("/a/b/s?[0-9]:x", "/a/b/st1"), "x/st1");
+  EXPECT_EQ(target("/a/b/s?[0-9]:x", "/a/b/st"), "nowhere");
 }
 
 // ---- signals, time, sudden ends --------------------------------------------------------------------------------------
@@ -305,6 +509,20 @@ TEST_F(JobTest, StagesOutAfterCtrlC) {
   job.send(SIGINT);
   EXPECT_EQ(job.wait(), 128 + SIGINT);
   EXPECT_EQ(contents(local("copy")), contents(file));
+}
+
+TEST_F(JobTest, DrainedJobsEndWithCtrlCAndWithKill) {
+  const std::string file = make("file", 1000);
+  for (const int signal : {SIGINT, SIGKILL}) {
+    const std::string ready = local("ready-" + std::to_string(signal));
+    Weir job = start_shell("touch " + ready + "; exec sleep 1000",
+                           {"--stage-in", file, "--stage-out", "/file:" + local("copy"), "--drain"});
+    ASSERT_TRUE(comes_true([&] { return fs::exists(ready); })) << job.err();
+    job.send(signal);
+    EXPECT_EQ(job.wait(), signal == SIGINT ? 128 + SIGINT : 1000 + SIGKILL);
+    EXPECT_EQ(contents(local("copy")), contents(file));
+  }
+  EXPECT_TRUE(comes_true([&] { return fs::is_empty(folder_ / "jobs"); }));
 }
 
 TEST_F(JobTest, StopsAndContinuesWithItsCommand) {
@@ -464,6 +682,7 @@ class LauncherTest : public JobTest {
     // Empty files: the dynamic linker complains about them, and goes on.
     std::ofstream(local("lib/libweir_mpiio_openmpi.so"));
     std::ofstream(local("lib/libweir_mpiio_mpich.so"));
+    std::ofstream(local("lib/libweir_preload.so"));
     ::setenv("PATH", (local("bin") + ":" + old_path_).c_str(), 1);
     ::setenv("WEIR_LIBRARY_DIR", local("lib").c_str(), 1);
   }
@@ -486,13 +705,21 @@ TEST_F(LauncherTest, KnowsTheMpiByItsLauncher) {
 }
 
 TEST_F(LauncherTest, TellsLaunchersToPreloadButDoesNotPreloadThem) {
-  Weir open({"run", "--capacity", "64M", "--", "mpirun", "-n", "2", "x"}, folder_ / "job");
-  EXPECT_EQ(open.wait(), 0) << open.err();
-  EXPECT_EQ(open.out(), "preloaded=\n-x\nLD_PRELOAD=" + local("lib/libweir_mpiio_openmpi.so") +
-                            "\n-x\nWEIR_FS\n-x\nWEIR_JOB\n-n\n2\nx\n");
-  Weir mpich({"run", "--capacity", "64M", "--", "mpiexec.hydra", "-n", "2", "x"}, folder_ / "job");
-  EXPECT_EQ(mpich.wait(), 0) << mpich.err();
-  EXPECT_EQ(mpich.out(), "preloaded=\n-genv\nLD_PRELOAD\n" + local("lib/libweir_mpiio_mpich.so") + "\n-n\n2\nx\n");
+  const auto output = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"run", "--capacity", "64M"});
+    Weir job(words, folder_ / "job");
+    EXPECT_EQ(job.wait(), 0) << job.err();
+    return job.out();
+  };
+  const std::string preload = local("lib/libweir_preload.so");
+  EXPECT_EQ(output({"--", "mpirun", "-n", "2", "x"}),
+            "preloaded=\n-x\nLD_PRELOAD=" + preload +
+                "\n-x\nWEIR_FS\n-x\nWEIR_JOB\n-x\nWEIR_TRACE\n-x\nWEIR_TRACE_LIMIT\n-n\n2\nx\n");
+  EXPECT_EQ(output({"--", "mpiexec.hydra", "-n", "2", "x"}),
+            "preloaded=\n-genv\nLD_PRELOAD\n" + preload + "\n-n\n2\nx\n");
+  // Only if the user says so, it is the library of one MPI.
+  EXPECT_EQ(output({"--mpi", "openmpi", "--", "mpiexec.hydra", "x"}),
+            "preloaded=\n-genv\nLD_PRELOAD\n" + local("lib/libweir_mpiio_openmpi.so") + "\nx\n");
 }
 
 TEST_F(LauncherTest, OtherCommandsHaveItInTheirEnvironment) {
@@ -541,7 +768,7 @@ TEST_F(LauncherTest, EnvPrintsWhatShellsTake) {
   EXPECT_EQ(testing::weir({"env", "--fs", fs_file}).code, kExitBad);
   const testing::Outcome sh = testing::weir({"env", "--fs", "tcp:127.0.0.1:1"});
   EXPECT_EQ(sh.out,
-            "export WEIR_FS='tcp:127.0.0.1:1';\nexport LD_PRELOAD='" + local("lib/libweir_mpiio_openmpi.so") + "';\n");
+            "export WEIR_FS='tcp:127.0.0.1:1';\nexport LD_PRELOAD='" + local("lib/libweir_preload.so") + "';\n");
   const testing::Outcome csh = testing::weir({"env", "--fs", "tcp:127.0.0.1:1", "--shell", "csh", "--mpi", "mpich"});
   EXPECT_EQ(csh.out,
             "setenv WEIR_FS 'tcp:127.0.0.1:1';\nsetenv LD_PRELOAD '" + local("lib/libweir_mpiio_mpich.so") + "';\n");

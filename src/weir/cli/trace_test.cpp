@@ -14,6 +14,7 @@
 #include <weir/base/ranks.h>
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
+#include <weir/cli/internal/job_summary.h>
 #include <weir/cli/internal/report_page.h>
 #include <weir/cli/internal/run_testing.h>
 #include <weir/layout/language.h>
@@ -126,6 +127,31 @@ TEST(TraceReaderTest, LeavesOutWhatItDoesNotUnderstand) {
   }
 }
 
+TEST(TraceReaderTest, AddsUpFailures) {
+  const Trace trace = read(concat(head(0, 1), "fail\tpath=/a\tcall=MPI_File_read\tmessage=x\n",
+                                  "fail\tpath=/a\tcall=MPI_File_read\tcount=7\tmessage=y\n",
+                                  "fail\tpath=/b\tcall=MPI_File_open\tmessage=z\nclose\tfile=0\tio=5\nend\tio=9\n"));
+  EXPECT_EQ(trace.unread, 0);
+  EXPECT_EQ(trace.io_ns, 9);
+  ASSERT_THAT(trace.failures, SizeIs(2));
+  EXPECT_EQ(trace.failures[0].count, 8);
+  EXPECT_EQ(trace.failures[0].message, "y");
+  EXPECT_EQ(trace.failures[1].count, 1);
+}
+
+TEST(TraceReaderTest, KnowsLinesThatOpenAndClose) {
+  EXPECT_FALSE(read_trace_event("access\tfile=0"));
+  EXPECT_FALSE(read_trace_event("open\tfile=0"));
+  EXPECT_FALSE(read_trace_event("open\tfile=x\tpath=/a"));
+  const auto opening = read_trace_event("open\tfile=3\tpath=/a%25\twrite=1");
+  ASSERT_TRUE(opening);
+  EXPECT_TRUE(opening->is_opening);
+  EXPECT_TRUE(opening->can_write);
+  EXPECT_EQ(opening->path, "/a%");
+  EXPECT_EQ(opening->file, 3);
+  EXPECT_FALSE(read_trace_event("close\tfile=3\tat=1")->is_opening);
+}
+
 TEST(TraceReaderTest, RefusesWhatIsNoTrace) {
   for (const char* const text : {"", "\n", "hello\n", "weir-trace\tversion=2\n", "weir-trace\n"}) {
     std::istringstream in(text);
@@ -206,6 +232,41 @@ TEST(IoSummaryTest, PatternsOfSeveralPartsKeepTheirDistances) {
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(list_ranks(groups[0].ranks), "0,1");
   EXPECT_EQ(groups[0].place, "byte 2 + 1 x rank");
+}
+
+TEST(IoSummaryTest, CountsFailuresByFileFunctionAndRank) {
+  std::vector<Trace> traces = columns(3);
+  traces[0].failures = {{"/out", "MPI_File_write_all", 2, "MPI_File_write_all /out: full"}};
+  traces[2].failures = {{"/out", "MPI_File_write_all", 1, "full"}, {"/other", "MPI_File_open", 1, "no"}};
+  const IoSummary summary = summarize(traces);
+  EXPECT_EQ(summary.failed_calls, 4);
+  EXPECT_EQ(summary.files.at(0).failed_calls, 3);
+  ASSERT_THAT(summary.failures, SizeIs(2));
+  EXPECT_EQ(summary.failures[0].message, "full");
+  EXPECT_THAT(summary.failures[0].by_rank, ElementsAre(std::pair(0, 2), std::pair(2, 1)));
+  EXPECT_THAT(failure_lines(summary),
+              ElementsAre("4 I/O calls failed.", "  /out: MPI_File_write_all, 3 times on ranks 0,2: full",
+                          "  /other: MPI_File_open, 1 time on rank 2: no"));
+  const auto json = nlohmann::json::parse(report_json(summary, std::nullopt));
+  EXPECT_EQ(json["failed_calls"], 4);
+  EXPECT_EQ(json["failures"][0]["by_rank"]["2"], 1);
+  EXPECT_EQ(json["files"][0]["failed_calls"], 3);
+}
+
+TEST(JobLineTest, IsOneLineWithAllThatMatters) {
+  std::vector<Trace> traces = columns(4);
+  for (Trace& trace : traces) trace.io_ns = 500'000'000;  // each: they work side by side
+  EXPECT_EQ(job_line(summarize(traces), 2),
+            "wrote 256 KiB and read 3.91 KiB of 1 file at 0.000532 GB/s; I/O took 25 % of 2 s; no failed calls");
+  // A second program after the first.
+  std::vector<Trace> two = columns(2);
+  for (Trace& trace : two) trace.io_ns = 250'000'000;
+  two.insert(two.end(), traces.begin(), traces.end());
+  two.insert(two.end(), traces.begin(), traces.end());
+  EXPECT_THAT(job_line(summarize(two), 5), HasSubstr("I/O took 25 % of 5 s")) << "0.25 + 0.5 + 0.5";
+  traces[0].is_whole = false;
+  traces[0].failures = {{"/out", "c", 2, ""}};
+  EXPECT_THAT(job_line(summarize(traces), 2), HasSubstr("; 2 failed calls; 1 rank did not end normally"));
 }
 
 TEST(LayoutAdviceTest, NamesTheLayoutThatFits) {

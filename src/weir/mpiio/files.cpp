@@ -19,11 +19,13 @@ WEIR_EXPORT int MPI_File_open(MPI_Comm comm, const char* name, int amode, MPI_In
   }
   *fh = MPI_FILE_NULL;
   const Outcome outcome = guarded("MPI_File_open", [&]() -> Outcome {
+    const trace::CallTimer timer;
     std::shared_ptr<File> file;
     WEIR_PASS(File::open(comm, *path, amode, info, file));
     *fh = add_file(std::move(file));
     return Outcome::ok();
   });
+  if (!outcome.is_ok()) trace::failed(*path, "MPI_File_open", outcome.message());
   return handle_error(outcome, default_handler(), MPI_FILE_NULL);
 }
 WEIR_SECOND_NAME(int, MPI_File_open, (MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* fh))
@@ -43,8 +45,11 @@ WEIR_SECOND_NAME(int, MPI_File_close, (MPI_File * fh))
 WEIR_EXPORT int MPI_File_delete(const char* name, MPI_Info info) {
   const auto path = path_of(name);
   if (!path) return WEIR_REAL(MPI_File_delete)(name, info);
-  return handle_error(guarded("MPI_File_delete", [&] { return File::remove(*path); }), default_handler(),
-                      MPI_FILE_NULL);
+  const Outcome outcome = guarded("MPI_File_delete", [&] { return File::remove(*path); });
+  // Programs delete what may be left of an earlier run: that nothing was is no failure.
+  const bool is_failure = !outcome.is_ok() && outcome.error_class() != MPI_ERR_NO_SUCH_FILE;
+  if (is_failure) trace::failed(*path, "MPI_File_delete", outcome.message());
+  return handle_error(outcome, default_handler(), MPI_FILE_NULL);
 }
 WEIR_SECOND_NAME(int, MPI_File_delete, (const char* name, MPI_Info info))
 

@@ -38,7 +38,7 @@ constexpr std::string_view kCdfSignature = "CDF";
 // PnetCDF's own function.  Not after this library in the order of search if a module of an interpreter brought it.
 template <typename Function>
 Function* pnetcdfs_own(const char* name) {
-  void* symbol = ::dlsym(RTLD_NEXT, name);
+  void* symbol = find_next_symbol(name);
   if (symbol == nullptr) {
     if (void* const library = ::dlopen("libpnetcdf.so.4", RTLD_LAZY | RTLD_NOLOAD)) symbol = ::dlsym(library, name);
   }

@@ -13,6 +13,13 @@ using namespace weir::mpiio::internal;  // NOLINT: this file defines functions o
 
 namespace {
 
+int tell(const FailedRequest& failed) {
+  // The message begins with the call that began the access.
+  const std::string& message = failed.outcome.message();
+  trace::failed(failed.file->path(), message.substr(0, message.find(' ')), message);
+  return handle_error(failed.outcome, failed.file->error_handler(), failed.file->handle());
+}
+
 // The requests of a call as they were before: MPI sets the handles of those that complete to MPI_REQUEST_NULL.
 class Watch {
  public:
@@ -23,7 +30,7 @@ class Watch {
   // Of a call that completes one request.
   int result(int code, MPI_Status* status) {
     for (const FailedRequest& failed : take_failed_requests()) {
-      code = handle_error(failed.outcome, failed.file->error_handler(), failed.file->handle());
+      code = tell(failed);
       if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     }
     return code;
@@ -39,7 +46,7 @@ class Watch {
       std::for_each_n(statuses, status_count, [](MPI_Status& status) { status.MPI_ERROR = MPI_SUCCESS; });
     }
     for (const FailedRequest& failed : all) {
-      const int told = handle_error(failed.outcome, failed.file->error_handler(), failed.file->handle());
+      const int told = tell(failed);
       const auto found = std::find(before_.begin(), before_.end(), failed.request);
       if (!has_statuses || found == before_.end()) continue;
       if (MPI_Status* const status = place(static_cast<int>(found - before_.begin()))) status->MPI_ERROR = told;
@@ -54,6 +61,7 @@ class Watch {
 // Repeats a test until it says that it is done, or fails.
 template <typename Test>
 int poll(Test test) {
+  const trace::CallTimer timer;
   for (weir::Backoff backoff(weir::Backoff::kBytes);; backoff.pause()) {
     progress_requests();
     bool is_done = false;

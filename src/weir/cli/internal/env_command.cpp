@@ -48,18 +48,15 @@ Result<std::string> find_file_system(std::string given) {
   return Status(file.status().code(), concat(file.status().message(), "; `weir up` starts a file system"));
 }
 
-Result<MpiChoice> mpi_of(const EnvOptions& options) {
-  if (options.mpi != "auto") return MpiChoice{mpi_of_name(options.mpi), concat("--mpi ", options.mpi), true};
-  MpiChoice choice = choose_mpi({});
-  if (choice.mpi != Mpi::kNone) return choice;
-  return Status(ErrorCode::kNotFound, "there is no mpirun on PATH: say which MPI with --mpi openmpi or --mpi mpich");
+Result<std::string> library_of(const EnvOptions& options) {
+  return options.mpi == "auto" ? find_preload_library() : find_mpiio_library(mpi_of_name(options.mpi));
 }
 
-// Takes out whichever of our libraries is there: the shell may have been told another MPI.
+// Takes out whichever of our libraries is there: the shell may have been told one MPI.
 Result<int> print_unset(const EnvOptions& options, Console& console) {
   std::string preload = environment("LD_PRELOAD");
-  for (const Mpi mpi : {Mpi::kOpenMpi, Mpi::kMpich}) {
-    const Result<std::string> library = find_mpiio_library(mpi);
+  for (const auto& library :
+       {find_preload_library(), find_mpiio_library(Mpi::kOpenMpi), find_mpiio_library(Mpi::kMpich)}) {
     if (library.is_ok()) preload = without_library(preload, *library);
   }
   console.out << unset_line(options.shell, "WEIR_FS")
@@ -71,8 +68,7 @@ Result<int> print_unset(const EnvOptions& options, Console& console) {
 Result<int> print_env(const EnvOptions& options, Console& console) {
   if (options.unset) return print_unset(options, console);
   WEIR_TRY(const std::string file_system, find_file_system(options.file_system));
-  WEIR_TRY(const MpiChoice choice, mpi_of(options));
-  WEIR_TRY(const std::string library, find_mpiio_library(choice.mpi));
+  WEIR_TRY(const std::string library, library_of(options));
   console.out << set_line(options.shell, "WEIR_FS", file_system)
               << set_line(options.shell, "LD_PRELOAD", with_library(environment("LD_PRELOAD"), library));
   return kExitOk;
@@ -93,7 +89,7 @@ void add_env(CLI::App& app, Selection& selection) {
             .add_option("--fs", options.file_system,
                         "The connection file, or addresses [$WEIR_FS, or that of `weir up`]")
             ->type_name("FS");
-        command.add_option("--mpi", options.mpi, "Whose MPI-IO to replace [that of the mpirun on PATH]")
+        command.add_option("--mpi", options.mpi, "Whose MPI-IO to replace; auto: each program's own")
             ->check(CLI::IsMember({"auto", "openmpi", "mpich"}))
             ->capture_default_str();
         command.add_option("--shell", options.shell, "For which shell: sh (bash, zsh), csh or fish")

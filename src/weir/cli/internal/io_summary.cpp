@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include <weir/base/text.h>
 #include <weir/layout/language.h>
 #include <weir/layout/view_layout.h>
 
@@ -149,6 +150,50 @@ void add_heat(const Parts& parts, HeatMap& heat) {
   }
 }
 
+// "MPI_File_read /x: the rest": the rest.
+std::string without_name(const TraceFailure& failure) {
+  const std::string name = concat(failure.call, " ", failure.path, ": ");
+  return failure.message.starts_with(name) ? failure.message.substr(name.size()) : failure.message;
+}
+
+void add_failures(const std::vector<Trace>& traces, IoSummary& summary) {
+  std::map<std::pair<std::string, std::string>, FailureSum> sums;
+  for (const Trace& trace : traces) {
+    for (const TraceFailure& failure : trace.failures) {
+      FailureSum& sum = sums[{failure.path, failure.call}];
+      sum.path = failure.path;
+      sum.call = failure.call;
+      sum.count += failure.count;
+      sum.by_rank[trace.rank] += failure.count;
+      sum.message = without_name(failure);
+      summary.failed_calls += failure.count;
+    }
+  }
+  for (auto& [where, sum] : sums) {
+    for (FileSummary& file : summary.files) {
+      if (file.path == sum.path) file.failed_calls += sum.count;
+    }
+    summary.failures.push_back(std::move(sum));
+  }
+  std::stable_sort(summary.failures.begin(), summary.failures.end(),
+                   [](const FailureSum& x, const FailureSum& y) { return x.count > y.count; });
+}
+
+// A job may run several programs.  Traces of a rank come one after the other, so the k-th of each rank are those of one program, as far as
+// programs have different numbers of ranks or do not overlap.
+double io_seconds(const std::vector<Trace>& traces) {
+  std::map<std::pair<int, int>, int> programs;  // so far: of so many ranks, by rank
+  std::map<std::pair<int, int>, std::pair<double, int>> times;
+  for (const Trace& trace : traces) {
+    auto& [sum, count] = times[{trace.ranks, programs[{trace.ranks, trace.rank}]++}];
+    sum += seconds(trace.io_ns);
+    ++count;
+  }
+  double all = 0;
+  for (const auto& [program, time] : times) all += time.first / time.second;
+  return all;
+}
+
 FileSummary summarize_file(const std::string& path, const Parts& parts) {
   FileSummary sum;
   sum.path = path;
@@ -180,9 +225,11 @@ FileSummary summarize_file(const std::string& path, const Parts& parts) {
 IoSummary summarize(const std::vector<Trace>& traces) {
   IoSummary summary;
   std::set<std::string> hosts;
+  std::set<std::string> mpis;
   std::map<std::string, Parts> by_path;
   for (const Trace& trace : traces) {
     hosts.insert(trace.host);
+    if (!trace.mpi.empty()) mpis.insert(trace.mpi);
     summary.world = std::max(summary.world, trace.ranks);
     summary.cut_off += trace.is_whole ? 0 : 1;
     summary.summed += trace.is_summed ? 1 : 0;
@@ -195,6 +242,9 @@ IoSummary summarize(const std::vector<Trace>& traces) {
   std::stable_sort(summary.files.begin(), summary.files.end(), [](const FileSummary& x, const FileSummary& y) {
     return x.bytes[0] + x.bytes[1] > y.bytes[0] + y.bytes[1];
   });
+  for (const std::string& mpi : mpis) summary.mpi += concat(summary.mpi.empty() ? "" : ", ", mpi);
+  summary.io_seconds = io_seconds(traces);
+  add_failures(traces, summary);
   return summary;
 }
 

@@ -37,6 +37,15 @@ struct CallSum {
 inline constexpr int kSizeClasses =
     63;  ///< Class k: at least 2^k and less than 2^(k+1) bytes; class 0 also holds empty accesses.
 
+/// Calls of one function on one file that returned an error to the program.
+struct FailureSum {
+  std::string path;
+  std::string call;
+  std::int64_t count = 0;
+  std::map<int, std::int64_t> by_rank;
+  std::string message;  ///< One of them, without call and file.
+};
+
 struct FileSummary {
   std::string path;
   std::string layout;
@@ -48,6 +57,7 @@ struct FileSummary {
   double opening_seconds = 0;  ///< Summed over ranks, as all times.
   BothWays<Offset> bytes{};
   BothWays<std::int64_t> accesses{};
+  std::int64_t failed_calls = 0;
   BothWays<double> seconds{};  ///< Summed over ranks.
   BothWays<std::array<std::int64_t, kSizeClasses>> sizes{};
   std::array<double, kTracePhases + 1> phases{};  ///< Seconds, summed over ranks; the last is the rest.
@@ -71,7 +81,11 @@ struct IoSummary {
   std::int64_t cut_off = 0;        ///< Ranks whose trace has no end.
   std::int64_t summed = 0;         ///< Ranks that summed accesses up.
   std::int64_t unread = 0;         ///< Lines that were not understood.
+  double io_seconds = 0;           ///< In I/O calls: of each program the mean over its ranks, which work side by side.
+  std::string mpi;                 ///< "openmpi"; "mpich, openmpi" if there were both; empty if it is not told.
   std::vector<FileSummary> files;  ///< Those with most bytes first.
+  std::int64_t failed_calls = 0;
+  std::vector<FailureSum> failures;  ///< The most frequent ones first.
 };
 
 IoSummary summarize(const std::vector<Trace>& traces);

@@ -82,6 +82,22 @@ std::vector<fs::path> library_folders() {
   return folders;
 }
 
+Result<std::string> find_library(const std::string& name, std::string_view how_to_get_it) {
+  std::string searched;
+  for (const fs::path& folder : library_folders()) {
+    std::error_code error;
+    const fs::path path = folder / name;
+    searched += concat(searched.empty() ? "" : ", ", folder.string());
+    if (!fs::exists(path, error)) continue;
+    const std::string found = fs::absolute(path).lexically_normal().string();
+    if (found.find_first_of(" :;") == std::string::npos) return found;
+    return invalid_argument(
+        concat(found, " cannot be preloaded: blanks and colons in the path of a library end its name"));
+  }
+  return Status(ErrorCode::kNotFound, concat(name, " is not there: ", how_to_get_it,
+                                             " or name its folder in WEIR_LIBRARY_DIR; looked in ", searched));
+}
+
 std::vector<std::string> split_preload(std::string_view preload) {
   std::string text(preload);
   std::replace(text.begin(), text.end(), ':', ' ');
@@ -195,22 +211,12 @@ MpiChoice choose_mpi(const std::vector<std::string>& command) {
 }
 
 Result<std::string> find_mpiio_library(Mpi mpi) {
-  const std::string name = concat("libweir_mpiio_", mpi_name(mpi), ".so");
-  std::string searched;
-  for (const fs::path& folder : library_folders()) {
-    std::error_code error;
-    const fs::path path = folder / name;
-    searched += concat(searched.empty() ? "" : ", ", folder.string());
-    if (!fs::exists(path, error)) continue;
-    const std::string found = fs::absolute(path).lexically_normal().string();
-    if (found.find_first_of(" :;") == std::string::npos) return found;
-    return invalid_argument(
-        concat(found, " cannot be preloaded: blanks and colons in the path of a library end its name"));
-  }
-  return Status(
-      ErrorCode::kNotFound,
-      concat(name, " is not there: build it (it needs the development files of this MPI) or name its folder in ",
-             "WEIR_LIBRARY_DIR; looked in ", searched));
+  return find_library(concat("libweir_mpiio_", mpi_name(mpi), ".so"),
+                      "build it (it needs the development files of this MPI)");
+}
+
+Result<std::string> find_preload_library() {
+  return find_library("libweir_preload.so", "build it (it needs the development files of an MPI)");
 }
 
 std::string with_library(std::string_view preload, const std::string& library) {

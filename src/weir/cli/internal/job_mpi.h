@@ -1,6 +1,9 @@
 #pragma once
 
-// Which MPI a command uses, and how its ranks, and as far as possible only they, get our library loaded before it.
+// Which MPI a command uses, as far as that can be known before it runs, and how its ranks get our library loaded before it.
+//
+// The library is libweir_preload.so, which finds out in each process which MPI it has; what is found here is only said, and checked: that the library
+// for it is there.  --mpi preloads the library of one MPI instead.
 
 #include <optional>
 #include <string>
@@ -33,9 +36,10 @@ std::string environment(const char* name);
 /// The file that a shell would start for this word; empty if there is none.
 std::string find_on_path(const std::string& word);
 
-/// libweir_mpiio_<mpi>.so: in WEIR_LIBRARY_DIR; or, seen from the folder of this program, where the build and `cmake --install` put it.
+/// libweir_mpiio_<mpi>.so, libweir_preload.so: in WEIR_LIBRARY_DIR; or, seen from the folder of this program, where the build and `cmake --install` put it.
 /// \error kNotFound names the folders; kInvalidArgument if the dynamic linker could not read the path
 Result<std::string> find_mpiio_library(Mpi mpi);
+Result<std::string> find_preload_library();
 
 /// LD_PRELOAD with `library` at its end, once.
 std::string with_library(std::string_view preload, const std::string& library);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include <fnmatch.h>
 #include <unistd.h>
 
 namespace weir::cli::internal {
@@ -12,6 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using client::FileSystem;
+
+constexpr char kWildcards[] = "*?[";
+constexpr char kAll[] = "all";
 
 Result<Stage> split(const std::string& text, const std::string& rest) {
   const std::size_t colon = rest.find(':');
@@ -41,14 +45,20 @@ Status make_directories(const FileSystem& file_system, const std::string& path) 
 
 std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-Result<int> put_file(const std::string& connection, const Stage& stage, const std::string& layout, Console& console) {
+Result<int> put_file(const std::string& connection, const FileSystem& file_system, const Stage& stage,
+                     const std::string& layout, Manifest& copied, Console& console) {
   TransferOptions options = transfer(connection, stage.source, stage.target);
   options.layout = layout;
-  return put(options, console);
+  WEIR_TRY(const int code, put(options, console));
+  if (code != kExitOk) return code;
+  WEIR_TRY(const client::Stat found, file_system.stat(stage.target));
+  // Into a folder that is there: the file in it is another name.
+  if (!found.is_directory) WEIR_RETURN_IF_ERROR(copied.add(stage.target, found, 0));
+  return code;
 }
 
 Result<int> put_folder(const std::string& connection, const FileSystem& file_system, const Stage& stage,
-                       const std::string& layout, Console& console) {
+                       const std::string& layout, Manifest& copied, Console& console) {
   WEIR_RETURN_IF_ERROR(make_directories(file_system, stage.target));
   std::error_code error;
   fs::recursive_directory_iterator entry(stage.source, error);
@@ -58,7 +68,8 @@ Result<int> put_folder(const std::string& connection, const FileSystem& file_sys
     if (entry->is_directory(gone)) {
       WEIR_RETURN_IF_ERROR(make_directories(file_system, target));
     } else {
-      WEIR_TRY(const int code, put_file(connection, {entry->path().string(), target}, layout, console));
+      WEIR_TRY(const int code,
+               put_file(connection, file_system, {entry->path().string(), target}, layout, copied, console));
       if (code != kExitOk) return code;
     }
   }
@@ -66,20 +77,25 @@ Result<int> put_folder(const std::string& connection, const FileSystem& file_sys
   return kExitOk;
 }
 
-Result<int> get_folder(const std::string& connection, const FileSystem& file_system, const Stage& stage,
-                       Console& console) {
+bool is_below(const std::string& path, const std::string& folder) {
+  return folder == "/" || (path.starts_with(folder) && path[folder.size()] == '/');
+}
+
+// The folder that a pattern spells out: /run of /run/*/x.
+std::string fixed_folder(const std::string& pattern) {
+  const std::size_t slash = pattern.rfind('/', pattern.find_first_of(kWildcards));
+  return slash == 0 ? "/" : pattern.substr(0, slash);
+}
+
+std::string below(const std::string& path, const std::string& folder) {
+  return path.substr(folder == "/" ? 1 : folder.size() + 1);
+}
+
+Status make_local_folder(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(stage.target, error);
-  if (error) return Status(ErrorCode::kIoError, concat("cannot make ", stage.target, ": ", error.message()));
-  WEIR_TRY(const std::vector<client::Entry> entries, file_system.list(stage.source));
-  for (const client::Entry& entry : entries) {
-    const Stage inner{concat(stage.source == "/" ? "" : stage.source, "/", entry.name),
-                      concat(stage.target, "/", entry.name)};
-    WEIR_TRY(const int code, entry.is_directory ? get_folder(connection, file_system, inner, console)
-                                                : get(transfer(connection, inner.source, inner.target), console));
-    if (code != kExitOk) return code;
-  }
-  return kExitOk;
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (!error) return Status::ok();
+  return {ErrorCode::kIoError, concat("cannot make ", folder.string(), ": ", error.message())};
 }
 
 Result<FileSystem> connect_to(const std::string& connection) {
@@ -97,12 +113,33 @@ Result<Stage> parse_stage_in(const std::string& text) {
   return stage;
 }
 
-Result<Stage> parse_stage_out(const std::string& text) {
+Result<StageOut> parse_stage_out(const std::string& text) {
   constexpr std::string_view kScheme = "weir:";
-  WEIR_TRY(Stage stage, split(text, text.rfind(kScheme, 0) == 0 ? text.substr(kScheme.size()) : text));
-  stage.source = weir_path(stage.source);
-  if (stage.target.empty()) stage.target = stage.source == "/" ? "." : stage.source.substr(stage.source.rfind('/') + 1);
-  return stage;
+  WEIR_TRY(const Stage stage, split(text, text.rfind(kScheme, 0) == 0 ? text.substr(kScheme.size()) : text));
+  if (text == kAll || text.starts_with(concat(kAll, ":"))) {
+    return StageOut{"/", stage.target.empty() ? "." : stage.target, true};
+  }
+  StageOut out{weir_path(stage.source), stage.target, stage.source.find_first_of(kWildcards) != std::string::npos};
+  if (out.target.empty()) {
+    out.target = out.is_pattern || out.source == "/" ? "." : out.source.substr(out.source.rfind('/') + 1);
+  }
+  return out;
+}
+
+std::optional<std::string> StageOut::target_of(const std::string& path) const {
+  if (!is_pattern) {
+    if (path == source) return target;
+    if (!is_below(path, source)) return std::nullopt;
+    return concat(target, "/", below(path, source));
+  }
+  bool is_match = source == "/";
+  for (std::size_t end = path.find('/', 1); !is_match; end = path.find('/', end + 1)) {
+    is_match =
+        ::fnmatch(source.c_str(), path.substr(0, end).c_str(), FNM_PATHNAME) == 0;  // the file, or a folder above
+    if (end == std::string::npos) break;
+  }
+  if (!is_match) return std::nullopt;
+  return concat(target, "/", below(path, source == "/" ? source : fixed_folder(source)));
 }
 
 Status check_stage_in(const Stage& stage) {
@@ -110,28 +147,81 @@ Status check_stage_in(const Stage& stage) {
   return {ErrorCode::kNotFound, concat("--stage-in ", stage.source, ": ", std::strerror(errno))};
 }
 
-Status check_stage_out(const Stage& stage) {
+Status check_stage_out(const StageOut& stage) {
   std::error_code error;
-  const fs::path target = fs::absolute(stage.target, error);
+  fs::path target = fs::absolute(stage.target, error);
+  if (stage.is_pattern && !target.has_filename()) target = target.parent_path();  // DIR/ is made, too
   const fs::path folder = fs::is_directory(target, error) ? target : target.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return Status::ok();
   return {ErrorCode::kIoError,
           concat("--stage-out ", stage.source, ": cannot write to ", folder.string(), ": ", std::strerror(errno))};
 }
 
-Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout, Console& console) {
+Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout, Manifest& copied,
+                     Console& console) {
   WEIR_TRY(const FileSystem file_system, connect_to(connection));
   std::error_code error;
-  if (fs::is_directory(stage.source, error)) return put_folder(connection, file_system, stage, layout, console);
+  if (fs::is_directory(stage.source, error)) {
+    return put_folder(connection, file_system, stage, layout, copied, console);
+  }
   WEIR_RETURN_IF_ERROR(make_directories(file_system, parent_of(stage.target)));
-  return put_file(connection, stage, layout, console);
+  return put_file(connection, file_system, stage, layout, copied, console);
 }
 
-Result<int> stage_out(const std::string& connection, const Stage& stage, Console& console) {
+Status walk(const FileSystem& file_system, const std::string& directory,
+            const std::function<Status(const std::string& path, bool is_directory)>& visit) {
+  WEIR_TRY(const std::vector<client::Entry> entries, file_system.list(directory));
+  for (const client::Entry& entry : entries) {
+    const std::string path = concat(directory == "/" ? "" : directory, "/", entry.name);
+    Status status = visit(path, entry.is_directory);
+    if (status.is_ok() && entry.is_directory) status = walk(file_system, path, visit);
+    if (!status.is_ok() && status.code() != ErrorCode::kNotFound) return status;
+  }
+  return Status::ok();
+}
+
+Result<int> stage_out_file(const std::string& connection, const std::string& path, const std::string& target,
+                           Console& console) {
+  WEIR_RETURN_IF_ERROR(make_local_folder(fs::path(target).parent_path()));
+  return get(transfer(connection, path, target), console);
+}
+
+Result<int> stage_out(const std::string& connection, const StageOut& stage, const StageOutOptions& options,
+                      Console& console) {
   WEIR_TRY(const FileSystem file_system, connect_to(connection));
-  WEIR_TRY(const client::Stat found, file_system.stat(stage.source));
-  if (found.is_directory) return get_folder(connection, file_system, stage, console);
-  return get(transfer(connection, stage.source, stage.target), console);
+  int code = kExitOk;
+  bool is_found = false;
+  const auto copy = [&](const std::string& path, const std::string& target) -> Status {
+    WEIR_TRY(const client::Stat found, file_system.stat(path));
+    is_found = true;
+    if (code != kExitOk || options.is_drained(path, found)) return Status::ok();
+    if (stage.is_pattern && options.is_input(path, found)) return Status::ok();
+    const Result<int> copied = stage_out_file(connection, path, target, console);
+    if (copied.is_ok()) {
+      code = *copied;
+    } else if (file_system.stat(path).is_ok()) {  // what has gone away is no failure
+      return {ErrorCode::kIoError, copied.status().message()};
+    }
+    return Status::ok();
+  };
+  std::string folder = stage.is_pattern && stage.source != "/" ? fixed_folder(stage.source) : stage.source;
+  if (!stage.is_pattern) {
+    WEIR_TRY(const client::Stat found, file_system.stat(stage.source));
+    if (!found.is_directory) {
+      WEIR_RETURN_IF_ERROR(copy(stage.source, stage.target));
+      return code;
+    }
+    WEIR_RETURN_IF_ERROR(make_local_folder(stage.target));
+    is_found = true;
+  }
+  const Status status = walk(file_system, folder, [&](const std::string& path, bool is_directory) -> Status {
+    const auto target = stage.target_of(path);
+    if (!target) return Status::ok();
+    return is_directory ? make_local_folder(*target) : copy(path, *target);
+  });
+  if (!status.is_ok() && status.code() != ErrorCode::kNotFound) return status;
+  if (is_found || stage.source == "/") return code;
+  return Status(ErrorCode::kNotFound, concat("no file matches ", stage.source));
 }
 
 }  // namespace weir::cli::internal

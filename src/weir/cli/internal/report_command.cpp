@@ -45,9 +45,8 @@ Result<int> report(const ReportOptions& options, Console& console) {
 
 }  // namespace
 
-Status write_report(const std::string& traces, const std::string& file, const std::optional<JobFacts>& job) {
-  WEIR_TRY(const std::vector<Trace> all, read_traces(traces));
-  return write_file(file, report_page(summarize(all), job));
+Status write_report(const IoSummary& summary, const std::string& file, const JobFacts& job) {
+  return write_file(file, report_page(summary, job));
 }
 
 Status check_report_file(const std::string& file) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include <weir/cli/internal/command.h>
@@ -8,8 +7,8 @@
 
 namespace weir::cli::internal {
 
-/// Makes the page from the traces in a directory.  \error what read_traces says; kIoError if `file` cannot be written
-Status write_report(const std::string& traces, const std::string& file, const std::optional<JobFacts>& job);
+/// \error kIoError if `file` cannot be written
+Status write_report(const IoSummary& summary, const std::string& file, const JobFacts& job);
 
 /// Whether a report could be written there.
 Status check_report_file(const std::string& file);

@@ -44,6 +44,7 @@ void write_advice(const FileSummary& file, JsonWriter& json) {
 void write_file(const FileSummary& file, JsonWriter& json) {
   json.begin_object().field("path", file.path).field("layout", file.layout).field("why", file.why);
   json.field("ranks", file.ranks).field("openings", Offset{file.openings});
+  json.field("failed_calls", Offset{file.failed_calls});
   json.field("opening_seconds", file.opening_seconds);
   json.key("hints").begin_object();
   for (const auto& [key, value] : file.hints) json.field(key, value);
@@ -66,6 +67,17 @@ void write_file(const FileSummary& file, JsonWriter& json) {
   json.end_object();
 }
 
+void write_failures(const IoSummary& summary, JsonWriter& json) {
+  json.field("failed_calls", Offset{summary.failed_calls}).key("failures").begin_array();
+  for (const FailureSum& failure : summary.failures) {
+    json.begin_object().field("path", failure.path).field("call", failure.call).field("count", Offset{failure.count});
+    json.field("message", failure.message).key("by_rank").begin_object();
+    for (const auto& [rank, count] : failure.by_rank) json.field(concat(rank), Offset{count});
+    json.end_object().end_object();
+  }
+  json.end_array();
+}
+
 }  // namespace
 
 std::string report_json(const IoSummary& summary, const std::optional<JobFacts>& job) {
@@ -79,6 +91,8 @@ std::string report_json(const IoSummary& summary, const std::optional<JobFacts>&
   }
   json.field("ranks", summary.world).field("traces", summary.ranks).field("cut_off", Offset{summary.cut_off});
   json.field("summed", Offset{summary.summed}).field("unread_lines", Offset{summary.unread});
+  json.field("io_seconds", summary.io_seconds);
+  write_failures(summary, json);
   json.key("files").begin_array();
   for (const FileSummary& file : summary.files) write_file(file, json);
   json.end_array().end_object();

@@ -10,6 +10,7 @@
 #include <weir/base/text.h>
 #include <weir/base/xml.h>
 #include <weir/cli/internal/command.h>
+#include <weir/cli/internal/job_summary.h>
 #include <weir/cli/internal/report_charts.h>
 #include <weir/cli/internal/version.h>
 
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kLongestLayout = 2000;  // characters of a layout or pattern that are shown
 constexpr std::size_t kMostGroups = 20;
 constexpr std::size_t kMostFiles = 20;  // in detail: some 100 KB each
+constexpr std::size_t kMostFailures = 50;
 
 constexpr char kStyle[] = R"(
 :root { color-scheme: light; }
@@ -40,6 +42,7 @@ th { font-weight: 600; color: #555; font-size: .85em; }
 .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 2em; }
 .advice { border-left: 4px solid #d55e00; background: #fdf3ec; padding: .6em 1em; margin: .8em 0; }
+.failed { border-left: 4px solid #b00020; background: #fdecef; padding: .6em 1em; margin: .8em 0; }
 .fits { border-left: 4px solid #009e73; background: #eef8f4; padding: .6em 1em; margin: .8em 0; }
 .note { color: #666; font-size: .9em; }
 svg { width: 100%; height: auto; display: block; }
@@ -83,7 +86,7 @@ std::string job_part(const IoSummary& summary, const std::optional<JobFacts>& jo
   out += "<div class=\"tiles\">\n";
   out += tile(concat(summary.world), summary.world == 1 ? "rank" : "ranks");
   if (job) {
-    out += tile(job->mpi, "MPI");
+    out += tile(summary.mpi.empty() ? job->mpi : summary.mpi, "MPI");
     out += tile(concat(job->servers), job->servers == 1 ? "server" : "servers");
     out += tile(job->store, "store");
     out += tile(human_seconds(job->seconds), "time");
@@ -93,6 +96,21 @@ std::string job_part(const IoSummary& summary, const std::optional<JobFacts>& jo
   out += tile(human_bytes(static_cast<double>(written)), "written");
   out += tile(human_bytes(static_cast<double>(read)), "read");
   return out + "</div>\n";
+}
+
+std::string failures_part(const IoSummary& summary) {
+  if (summary.failed_calls == 0) return "";
+  std::string out = concat(
+      "<div class=\"failed\"><b>", failures_title(summary),
+      "</b> A program that does not look at what functions return has not noticed.\n"
+      "<table><tr><th>file</th><th>function</th><th>ranks</th><th class=\"n\">calls</th><th>one of them</th></tr>\n");
+  for (std::size_t i = 0; i < std::min(summary.failures.size(), kMostFailures); ++i) {
+    const FailureSum& failure = summary.failures[i];
+    out += concat("<tr><td>", code(failure.path), "</td><td>", code(failure.call), "</td><td>",
+                  list_ranks(ranks_of(failure)), "</td><td class=\"n\">", failure.count, "</td><td>",
+                  escape_xml(shorten(failure.message, kLongestLayout)), "</td></tr>\n");
+  }
+  return out + "</table></div>\n";
 }
 
 std::string notes_part(const IoSummary& summary) {
@@ -237,6 +255,7 @@ std::string file_part(const FileSummary& file) {
   out += tile(human_bytes(static_cast<double>(file.bytes[1])), "written");
   out += tile(human_bytes(static_cast<double>(file.bytes[0])), "read");
   out += tile(concat(file.accesses[0] + file.accesses[1]), "accesses");
+  if (file.failed_calls > 0) out += tile(concat(file.failed_calls), "failed calls", true);
   if (file.degree) out += tile(degree_text(*file.degree), "matching degree");
   out += "</div>\n";
   out += choice_part(file) + views_part(file);
@@ -275,7 +294,7 @@ std::string report_page(const IoSummary& summary, const std::optional<JobFacts>&
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>I/O report",
       job ? concat(": ", escape_xml(shorten(job->command, 80))) : std::string(), "</title>\n<style>", kStyle,
       "</style></head>\n<body>\n");
-  out += job_part(summary, job) + notes_part(summary);
+  out += job_part(summary, job) + failures_part(summary) + notes_part(summary);
   if (summary.files.empty()) {
     out +=
         "<p>No file of Weir was opened by MPI-IO. Names of such files begin with <code>weir:/</code>, or are below "

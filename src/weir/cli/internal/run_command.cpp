@@ -5,6 +5,7 @@
 
 #include <weir/cli/internal/run_command.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -16,10 +17,12 @@
 
 #include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/job_child.h>
+#include <weir/cli/internal/job_drain.h>
 #include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/job_mpi.h>
 #include <weir/cli/internal/job_slurm.h>
 #include <weir/cli/internal/job_stage.h>
+#include <weir/cli/internal/job_summary.h>
 #include <weir/cli/internal/report_command.h>
 #include <weir/layout/language.h>
 
@@ -36,9 +39,12 @@ struct RunOptions {
   std::string layout;
   std::vector<std::string> stage_in;
   std::vector<std::string> stage_out;
+  bool drain = false;
   std::string timeout;
   std::string mpi = "auto";
   std::string report;
+  bool fail_on_io_error = false;
+  bool quiet = false;
   bool keep = false;
   bool explain = false;
   std::vector<std::string> command;
@@ -49,7 +55,7 @@ struct Job {
   KeeperOptions keeper;
   std::string layout;
   std::vector<Stage> in;
-  std::vector<Stage> out;
+  std::vector<StageOut> out;
   std::optional<double> timeout;
   std::string library;  // to preload; empty: none
   MpiChoice mpi;
@@ -81,27 +87,37 @@ Status check_stages(const RunOptions& options, Job& job) {
     job.in.push_back(std::move(stage));
   }
   for (const std::string& text : options.stage_out) {
-    WEIR_TRY(Stage stage, parse_stage_out(text));
+    WEIR_TRY(StageOut stage, parse_stage_out(text));
     WEIR_RETURN_IF_ERROR(check_stage_out(stage));
     job.out.push_back(std::move(stage));
+  }
+  if (options.drain && job.out.empty()) {
+    return invalid_argument("--drain copies what --stage-out names, and that is nothing: add --stage-out all, say");
   }
   return Status::ok();
 }
 
-// Finds the MPI and its library.  One that was only guessed, and has no library, is done without.
+// One that is preloaded into everything and finds out, or that of one MPI if the user says which.
+Result<std::string> library_to_preload(const RunOptions& options, Mpi mpi) {
+  return options.mpi == "auto" ? find_preload_library() : find_mpiio_library(mpi);
+}
+
+// An MPI that the command names must have its library; one that is only guessed need not, and is found out by each process.
 Status check_mpi(const RunOptions& options, Job& job) {
   job.mpi = options.mpi == "auto" ? choose_mpi(options.command)
                                   : MpiChoice{mpi_of_name(options.mpi), concat("--mpi ", options.mpi), true};
-  if (job.mpi.mpi == Mpi::kNone) return Status::ok();
-  Result<std::string> library = find_mpiio_library(job.mpi.mpi);
+  if (options.mpi == "none") return Status::ok();
+  Status status = job.mpi.is_certain ? find_mpiio_library(job.mpi.mpi).status() : Status::ok();
+  if (!status.is_ok()) {
+    return {status.code(), concat("the MPI is ", mpi_name(job.mpi.mpi), " (", job.mpi.why, "), but ", status.message(),
+                                  "; --mpi none runs without it")};
+  }
+  Result<std::string> library = library_to_preload(options, job.mpi.mpi);
   if (library.is_ok()) {
     job.library = *library;
     return Status::ok();
   }
-  if (job.mpi.is_certain) {
-    return {library.status().code(), concat("the MPI is ", mpi_name(job.mpi.mpi), " (", job.mpi.why, "), but ",
-                                            library.status().message(), "; --mpi none runs without it")};
-  }
+  if (job.mpi.is_certain) return library.status();
   job.mpi.doubt = library.status().message();
   return Status::ok();
 }
@@ -157,12 +173,56 @@ Result<int> run_program(const Job& job, const Launch& launch, Console& console) 
   return kExitLate;
 }
 
+// ---- the end: what lasts, what does not, and how it went
+
+constexpr char kTraceName[] = "/trace";
+constexpr char kStagedInName[] = "/staged-in";
+constexpr char kDrainedName[] = "/drained";
+
+/// Where the parts of a running job leave word for each other.
+struct Records {
+  std::string traces;
+  std::int64_t since = 0;  // of a folder that others use, too: traces that are older are theirs
+  std::string staged_in;
+  std::string drained;
+};
+
+// A folder that the user wants traces in is left alone, and read.
+Records records_of(const RunOptions& options, const JobKeeper& keeper) {
+  const char* const given = std::getenv("WEIR_TRACE");
+  const bool is_given = options.report.empty() && given != nullptr && *given != '\0';
+  const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  return {.traces = is_given ? given : concat(keeper.folder(), kTraceName),
+          .since = is_given ? now.count() : 0,
+          .staged_in = concat(keeper.folder(), kStagedInName),
+          .drained = concat(keeper.folder(), kDrainedName)};
+}
+
+Status make_trace_folder(const Records& records) {
+  std::error_code error;
+  std::filesystem::create_directory(records.traces, error);
+  if (!error) return Status::ok();
+  return {ErrorCode::kIoError, concat("cannot make ", records.traces, ": ", error.message())};
+}
+
+StageOutOptions what_is_outside(const Records& records) {
+  const auto files = std::make_shared<OpenFiles>(records.traces, records.since);
+  files->update();
+  const auto holds = [files](const Manifest& manifest) {
+    return [files, manifest](const std::string& path, const client::Stat& found) {
+      return files->is_closed(path) && manifest.holds(path, found, files->version(path));
+    };
+  };
+  return {.is_drained = holds(Manifest(records.drained)), .is_input = holds(Manifest(records.staged_in))};
+}
+
 // All of them, even if one fails: what is not copied now is lost.  After a command that failed, names that it did not get to make are no error.
-Result<int> stage_all_out(const Job& job, const std::string& connection, bool has_failed, Console& console) {
+Result<int> stage_all_out(const Job& job, const JobKeeper& keeper, const Records& records, bool has_failed,
+                          Console& console) {
   int worst = kExitOk;
-  for (const Stage& stage : job.out) {
+  for (const StageOut& stage : job.out) {
     const auto copy = [&]() -> Result<int> {
-      Result<int> code = stage_out(connection, stage, console);
+      Result<int> code = stage_out(keeper.connection(), stage, what_is_outside(records), console);
       if (code.is_ok()) return code;
       code = Status(code.status().code(), concat("--stage-out ", stage.source, ": ", code.status().message()));
       if (!has_failed || code.status().code() != ErrorCode::kNotFound) return code;
@@ -176,39 +236,80 @@ Result<int> stage_all_out(const Job& job, const std::string& connection, bool ha
   return worst;
 }
 
-// ---- the report
+// What goes with the servers' memory, and is nowhere else.
+Status tell_discarded(const Job& job, const JobKeeper& keeper, const Records& records, Console& console) {
+  FileSystemOptions how;
+  how.file_system = keeper.connection();
+  WEIR_TRY(const client::FileSystem file_system, connect(how));
+  const StageOutOptions outside = what_is_outside(records);
+  std::int64_t files = 0;
+  Offset bytes = 0;
+  WEIR_RETURN_IF_ERROR(walk(file_system, "/", [&](const std::string& path, bool is_directory) -> Status {
+    const auto is_copied = [&](const StageOut& stage) { return stage.target_of(path).has_value(); };
+    if (is_directory || std::any_of(job.out.begin(), job.out.end(), is_copied)) return Status::ok();
+    WEIR_TRY(const client::Stat found, file_system.stat(path));
+    if (outside.is_input(path, found)) return Status::ok();
+    ++files;
+    bytes += found.size;
+    return Status::ok();
+  }));
+  if (files == 0) return Status::ok();
+  console.err << "weir run: " << files << (files == 1 ? " file, " : " files, ")
+              << human_bytes(static_cast<double>(bytes)) << ", existed in memory only and "
+              << (files == 1 ? "is" : "are") << " gone; --stage-out keeps " << (files == 1 ? "it" : "them") << '\n';
+  return Status::ok();
+}
 
-std::string trace_folder(const JobKeeper& keeper) { return concat(keeper.folder(), "/trace"); }
-
-Status make_trace_folder(const JobKeeper& keeper) {
-  std::error_code error;
-  std::filesystem::create_directory(trace_folder(keeper), error);
-  if (!error) return Status::ok();
-  return {ErrorCode::kIoError, concat("cannot make ", trace_folder(keeper), ": ", error.message())};
+// How the I/O went, on standard error, and in the report if there is to be one.
+Result<int> tell_io(const RunOptions& options, const Records& records, const JobFacts& facts, Console& console) {
+  WEIR_TRY(const std::vector<Trace> traces, read_traces(records.traces, records.since));
+  const IoSummary summary = summarize(traces);
+  if (!options.quiet) console.err << "weir run: " << job_line(summary, facts.seconds) << '\n';
+  for (const std::string& line : failure_lines(summary)) console.err << "weir run: " << line << '\n';
+  if (!options.report.empty()) WEIR_RETURN_IF_ERROR(write_report(summary, options.report, facts));
+  return options.fail_on_io_error && summary.failed_calls > 0 ? static_cast<int>(kExitBad) : static_cast<int>(kExitOk);
 }
 
 // In a process of its own too, since it reads what the command has written.  That it fails is no reason to lose what is to be staged out.
-Result<int> report(const Job& job, const RunOptions& options, const JobKeeper& keeper, JobFacts facts,
-                   Console& console) {
+Result<int> conclude(const Job& job, const RunOptions& options, const JobKeeper& keeper, const Records& records,
+                     JobFacts facts, Console& console) {
   facts.command = join(options.command);
   facts.mpi = mpi_name(job.mpi.mpi);
   facts.servers = job.keeper.servers.servers;
   facts.store = job.keeper.servers.store;
-  WEIR_TRY(const int code, copy_in_child(
-                               [&]() -> Result<int> {
-                                 WEIR_RETURN_IF_ERROR(write_report(trace_folder(keeper), options.report, facts));
-                                 return kExitOk;
-                               },
-                               console));
-  std::error_code ignored;
-  std::filesystem::remove_all(trace_folder(keeper), ignored);
-  return code;
+  const bool is_lost = facts.store == "memory" && !options.keep;
+  return copy_in_child(
+      [&]() -> Result<int> {
+        const Result<int> code = tell_io(options, records, facts, console);
+        if (is_lost && !options.quiet) {
+          const Status status = tell_discarded(job, keeper, records, console);
+          if (!status.is_ok()) {
+            console.err << "weir run: what was in memory is gone, and cannot be listed: " << status.message() << '\n';
+          }
+        }
+        return code;
+      },
+      console);
 }
 
-Launch launch_of(const Job& job, const RunOptions& options, const JobKeeper& keeper) {
+// A signal ends the copy that is under way.
+Result<int> end_drain(Drain& drain, Console& console) {
+  drain.finish();
+  return copy_in_child(
+      [&]() -> Result<int> {
+        drain.wait();
+        return kExitOk;
+      },
+      console);
+}
+
+Launch launch_of(const Job& job, const RunOptions& options, const JobKeeper& keeper, const Records& records) {
   std::vector<Setting> settings{{"WEIR_FS", keeper.connection()}, {kJobVariable, keeper.folder()}};
   if (!job.layout.empty()) settings.push_back({"WEIR_LAYOUT", job.layout});
-  if (!options.report.empty()) settings.push_back({"WEIR_TRACE", trace_folder(keeper)});
+  settings.push_back({"WEIR_TRACE", records.traces});
+  // Without a report, and unless the user wants traces, accesses are only counted.
+  const bool is_ours = records.traces.starts_with(keeper.folder());
+  if (options.report.empty() && is_ours) settings.push_back({"WEIR_TRACE_LIMIT", "0"});
   return prepare(options.command, job.library, settings);
 }
 
@@ -216,7 +317,8 @@ void explain(const Job& job, const Launch& launch, const JobKeeper& keeper, Cons
   console.err << "weir run: " << job.keeper.servers.servers
               << (job.keeper.servers.servers == 1 ? " server" : " servers") << (job.keeper.uses_slurm ? " by srun" : "")
               << ", store " << job.keeper.servers.store << ", connection file " << keeper.connection() << '\n'
-              << "weir run: MPI " << mpi_name(job.mpi.mpi) << ": " << job.mpi.why << '\n'
+              << "weir run: MPI " << mpi_name(job.mpi.mpi) << ": " << job.mpi.why
+              << (job.mpi.is_certain ? "" : "; each process finds out by itself") << '\n'
               << "weir run: " << (job.library.empty() ? "nothing is preloaded" : concat("preloads ", job.library))
               << '\n';
   for (const Setting& one : launch.environment)
@@ -226,29 +328,49 @@ void explain(const Job& job, const Launch& launch, const JobKeeper& keeper, Cons
 
 Result<int> run_parts(const Job& job, const RunOptions& options, const JobKeeper& keeper, Console& console) {
   const std::string layout = job.layout == kViewLayout ? "" : job.layout;
+  const Records records = records_of(options, keeper);
   for (const Stage& stage : job.in) {
-    WEIR_TRY(const int code,
-             copy_in_child([&] { return stage_in(keeper.connection(), stage, layout, console); }, console));
+    const auto copy = [&] {
+      Manifest copied(records.staged_in);
+      return stage_in(keeper.connection(), stage, layout, copied, console);
+    };
+    WEIR_TRY(const int code, copy_in_child(copy, console));
     if (code != kExitOk) return code;
   }
-  const Launch launch = launch_of(job, options, keeper);
+  const Launch launch = launch_of(job, options, keeper, records);
   if (options.explain) explain(job, launch, keeper, console);
-  if (!options.report.empty()) WEIR_RETURN_IF_ERROR(make_trace_folder(keeper));
+  WEIR_RETURN_IF_ERROR(make_trace_folder(records));
+  std::optional<Drain> drain;
+  if (options.drain) {
+    const DrainOptions how{keeper.connection(), job.out, records.traces, records.since, records.drained};
+    WEIR_TRY(Drain started, Drain::start(how, console));
+    drain.emplace(std::move(started));
+  }
   const auto start = std::chrono::steady_clock::now();
   WEIR_TRY(const int code, run_program(job, launch, console));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   if (code == kExitCannotStart || code == kExitNoCommand) return code;
   end_command(keeper.folder());
-  WEIR_TRY(const int staged, stage_all_out(job, keeper.connection(), code != kExitOk, console));
-  int reported = kExitOk;
-  if (!options.report.empty()) {
-    WEIR_TRY(reported, report(job, options, keeper, {.exit_code = code, .seconds = took.count()}, console));
+  int staged = kExitOk;
+  if (drain) {
+    WEIR_TRY(staged, end_drain(*drain, console));
+    drain.reset();
   }
-  return code != kExitOk ? code : staged != kExitOk ? staged : reported;
+  if (staged == kExitOk) {
+    WEIR_TRY(staged, stage_all_out(job, keeper, records, code != kExitOk, console));
+  }
+  WEIR_TRY(const int told,
+           conclude(job, options, keeper, records, {.exit_code = code, .seconds = took.count()}, console));
+  return code != kExitOk ? code : staged != kExitOk ? staged : told;
 }
 
 Status finish(const RunOptions& options, JobKeeper& keeper, Console& console) {
   if (!options.keep) return keeper.stop();
+  // What stays of the folder is the way to the servers.
+  std::error_code ignored;
+  for (const char* const name : {kTraceName, kStagedInName, kDrainedName}) {
+    std::filesystem::remove_all(keeper.folder() + name, ignored);
+  }
   console.out << "The file system is still up.\n  reach it:  export WEIR_FS=" << keeper.connection()
               << "\n  stop it:   weir down --connection " << keeper.connection() << '\n';
   return keeper.keep();
@@ -279,12 +401,15 @@ constexpr char kRunHelp[] =
     "weir run [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
     "Names that begin with weir:/ (or are below WEIR_PREFIX) are files of the job's own file system; the program opens "
     "them with MPI-IO, and is "
-    "not changed for it.  Everything is gone when the command ends, however it ends, but what is staged out.\n\n"
-    "The MPI is that of the program, or of its launcher; --explain tells which it is and why.  The exit code is that "
+    "not changed for it.  Everything is gone when the command ends, however it ends, but what is staged out.\n"
+    "In the end, lines on standard error tell how much was read and written, which I/O calls failed, and what is "
+    "gone.\n\n"
+    "Each process of the command finds out which MPI it uses, Open MPI or MPICH; --mpi forces one.  The exit code is "
+    "that "
     "of the command; 124 after "
     "--timeout, 126 and 127 if it cannot be started, 2 if the job itself failed.\n\n"
     "Examples:\n"
-    "  weir run -- mpirun -n 8 ./simulation weir:/out.dat\n"
+    "  weir run --stage-out all:results -- mpirun -n 8 ./simulation weir:/out.dat\n"
     "  weir run --stage-in mesh.dat --stage-out /out.dat:results/out.dat -- mpirun -n 8 ./simulation weir:/mesh.dat "
     "weir:/out.dat\n"
     "  weir run --servers 4 --store disk:/scratch/weir --timeout 2h --keep -- ./job.sh\n";
@@ -301,15 +426,23 @@ void declare(CLI::App& command, RunOptions& options) {
   command.add_option("--stage-in", options.stage_in, "Copy a local file or folder in before [to /SRC]")
       ->type_name("SRC[:DST]")
       ->allow_extra_args(false);
-  command.add_option("--stage-out", options.stage_out, "Copy a file or folder out afterwards, also after a failure")
-      ->type_name("NAME[:DST]")
+  command
+      .add_option("--stage-out", options.stage_out,
+                  "Copy a file, a folder, all that matches a pattern ('/out*.h5'), or all out afterwards, also after a "
+                  "failure")
+      ->type_name("NAME|PATTERN|all[:DST]")
       ->allow_extra_args(false);
+  command.add_flag("--drain", options.drain,
+                   "Copy what --stage-out names while the command runs, whenever a file is closed");
   command.add_flag("--keep", options.keep, "Leave the file system up, and say how to reach and stop it");
   command.add_option("--timeout", options.timeout, "Stop the command after this time: 90, 30m, 2h")->type_name("T");
   command.add_option("--mpi", options.mpi, "Whose MPI-IO to replace")
       ->check(CLI::IsMember({"auto", "openmpi", "mpich", "none"}))
       ->capture_default_str();
   command.add_option("--report", options.report, "Write a page about the I/O of the command")->type_name("FILE");
+  command.add_flag("--fail-on-io-error", options.fail_on_io_error,
+                   "Exit code 2 if an I/O call failed, whatever the command made of it");
+  command.add_flag("--quiet", options.quiet, "Say nothing in the end but what failed");
   command.add_flag("--explain", options.explain, "Say what is started, and why so");
 }
 

@@ -119,6 +119,7 @@ bool read_open(Line& line, Trace& trace) {
   file.ranks = line.small("ranks");
   file.at = line.number("at", kMostPlace);
   file.took = line.number("took");
+  file.can_write = line.number("write") != 0;
   constexpr std::string_view kHint = "hint.";
   for (const auto& [key, value] : line.values()) {
     if (key.starts_with(kHint)) file.hints[key.substr(kHint.size())] = value;
@@ -180,15 +181,42 @@ bool read_access(Line& line, Trace& trace) {
   return true;
 }
 
+bool read_failure(Line& line, Trace& trace) {
+  TraceFailure failure;
+  failure.path = line.text("path");
+  failure.call = line.text("call");
+  failure.count = std::max<std::int64_t>(line.number("count"), 1);
+  failure.message = line.text("message");
+  if (!line.is_good() || failure.path.empty()) return false;
+  const auto same = std::find_if(trace.failures.begin(), trace.failures.end(), [&](const TraceFailure& one) {
+    return one.path == failure.path && one.call == failure.call;
+  });
+  if (same == trace.failures.end()) {
+    trace.failures.push_back(std::move(failure));
+  } else {
+    same->count = std::min(same->count + failure.count, kMostAmount);
+    same->message = std::move(failure.message);
+  }
+  return true;
+}
+
+// How long I/O took up to here; the last line counts.
+bool read_io_time(Line& line, Trace& trace) {
+  const std::int64_t spent = line.number("io");
+  if (line.is_good()) trace.io_ns = std::max(trace.io_ns, spent);
+  return line.is_good();
+}
+
 bool read_line(Line& line, Trace& trace) {
   if (line.word() == "open") return read_open(line, trace);
   if (line.word() == "view") return read_view(line, trace);
   if (line.word() == "layout") return read_layout(line, trace);
   if (line.word() == "choice") return read_choice(line, trace);
   if (line.word() == "access") return read_access(line, trace);
-  if (line.word() == "close") return true;
+  if (line.word() == "fail") return read_failure(line, trace);
+  if (line.word() == "close") return read_io_time(line, trace);
   if (line.word() == "limit") return trace.is_summed = true;
-  if (line.word() == "end") return trace.is_whole = true;
+  if (line.word() == "end") return trace.is_whole = read_io_time(line, trace);
   return false;
 }
 
@@ -214,6 +242,7 @@ Result<Trace> read_trace(std::istream& in) {
     return invalid_argument(concat("a trace of version ", head->text("version"), "; this program reads version 1"));
   }
   trace.host = head->text("host");
+  trace.mpi = head->text("mpi");
   trace.rank = head->small("rank");
   trace.ranks = head->small("ranks");
   trace.start = head->number("at", kMostPlace);
@@ -224,7 +253,17 @@ Result<Trace> read_trace(std::istream& in) {
   return trace;
 }
 
-Result<std::vector<Trace>> read_traces(const std::string& directory) {
+std::optional<TraceEvent> read_trace_event(std::string_view line) {
+  const bool is_opening = line.starts_with("open\t");
+  if (!is_opening && !line.starts_with("close\t")) return std::nullopt;
+  auto parsed = Line::parse(line);
+  if (!parsed) return std::nullopt;
+  TraceEvent event{is_opening, parsed->number("file"), parsed->text("path"), parsed->number("write") != 0};
+  if (!parsed->is_good() || (is_opening && event.path.empty())) return std::nullopt;
+  return event;
+}
+
+Result<std::vector<Trace>> read_traces(const std::string& directory, std::int64_t since) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::vector<fs::path> paths;
@@ -241,7 +280,7 @@ Result<std::vector<Trace>> read_traces(const std::string& directory) {
     if (!in) return Status(ErrorCode::kIoError, concat("cannot read ", path.string()));
     Result<Trace> trace = read_trace(in);
     if (!trace.is_ok()) return Status(trace.status().code(), concat(path.string(), ": ", trace.status().message()));
-    traces.push_back(std::move(*trace));
+    if (trace->start >= since) traces.push_back(std::move(*trace));
   }
   std::stable_sort(traces.begin(), traces.end(), [](const Trace& x, const Trace& y) {
     return std::tie(x.rank, x.start) < std::tie(y.rank, y.start);

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <istream>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <weir/base/checked.h>
@@ -63,6 +65,7 @@ struct TraceFile {
   std::string why;  ///< Only one rank knows.
   int rank = 0;     ///< Among those that opened it.
   int ranks = 1;
+  bool can_write = false;
   std::int64_t at = 0;
   std::int64_t took = 0;
   std::map<std::string, std::string> hints;
@@ -71,23 +74,45 @@ struct TraceFile {
   std::vector<TraceAccess> accesses;
 };
 
+/// Calls that returned an error to the program; of one function and file.
+struct TraceFailure {
+  std::string path;
+  std::string call;
+  std::int64_t count = 1;
+  std::string message;  ///< Of the last one.
+};
+
 /// Of one rank.
 struct Trace {
   std::string host;
+  std::string mpi;  ///< "openmpi", "mpich"
   int rank = 0;
   int ranks = 1;
   std::int64_t start = 0;
   bool is_whole = false;    ///< It says that the rank ended as it should.
   bool is_summed = false;   ///< Many accesses are summed up.
   std::int64_t unread = 0;  ///< Lines that were not understood.
+  std::int64_t io_ns = 0;   ///< Spent in I/O calls, as far as it is told.
   std::vector<TraceFile> files;
+  std::vector<TraceFailure> failures;
 };
+
+/// A line that says that a file was opened or closed.
+struct TraceEvent {
+  bool is_opening = false;
+  std::int64_t file = 0;  ///< The number that the rank gave to the opening.
+  std::string path;       ///< Of openings.
+  bool can_write = false;
+};
+
+/// Nothing if the line, without its end, says something else.
+std::optional<TraceEvent> read_trace_event(std::string_view line);
 
 /// \error kInvalidArgument if it does not begin as a trace does
 Result<Trace> read_trace(std::istream& in);
 
-/// All DIR/*.trace, in the order of ranks, and of programs that ran one after the other.  No such file is no error.
-/// \error kNotFound, kIoError: names the directory or the file
-Result<std::vector<Trace>> read_traces(const std::string& directory);
+/// All DIR/*.trace that begin at `since` (ns since 1970) or later, in the order of ranks, and of programs that ran one after the other.
+/// No such file is no error.  \error kNotFound, kIoError: names the directory or the file
+Result<std::vector<Trace>> read_traces(const std::string& directory, std::int64_t since = 0);
 
 }  // namespace weir::cli::internal

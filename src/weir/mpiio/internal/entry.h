@@ -7,6 +7,7 @@
 #include <weir/mpiio/internal/handlers.h>
 #include <weir/mpiio/internal/real.h>
 #include <weir/mpiio/internal/registry.h>
+#include <weir/mpiio/internal/trace.h>
 
 namespace weir::mpiio::internal {
 
@@ -26,7 +27,11 @@ Outcome guarded(const char* call, Work work) {
 template <typename Ours, typename Real>
 int dispatch(const char* call, MPI_File handle, Ours ours, Real real) {
   if (const std::shared_ptr<File> file = find_file(handle)) {
-    const Outcome outcome = guarded(call, [&] { return ours(*file); });
+    const Outcome outcome = guarded(call, [&] {
+      const trace::CallTimer timer;
+      return ours(*file);
+    });
+    if (!outcome.is_ok()) trace::failed(file->path(), call, outcome.message());
     return handle_error(named(call, file->path(), outcome), file->error_handler(), handle);
   }
   if (is_closed_file(handle)) {

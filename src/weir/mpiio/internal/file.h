@@ -16,6 +16,7 @@
 #include <weir/mpiio/internal/hints.h>
 #include <weir/mpiio/internal/meeting.h>
 #include <weir/mpiio/internal/representation.h>
+#include <weir/mpiio/internal/trace.h>
 #include <weir/mpiio/internal/view.h>
 
 namespace weir::mpiio::internal {
@@ -84,6 +85,7 @@ class File : public std::enable_shared_from_this<File> {
   /// Somebody of this process has written up to there.
   void grown_to(Offset end);
   [[nodiscard]] const client::File& data() const { return *data_; }
+  [[nodiscard]] trace::Counts& counts() { return *counts_; }
 
  private:
   File() = default;
@@ -112,6 +114,7 @@ class File : public std::enable_shared_from_this<File> {
   Result<client::Counter> shared();
 
   std::string path_;
+  const std::shared_ptr<trace::Counts> counts_ = std::make_shared<trace::Counts>();
   int amode_ = 0;
   std::unique_ptr<Meeting> meeting_;
   std::optional<client::FileSystem> fs_;

@@ -10,6 +10,7 @@
 #include <weir/mpiio/internal/errors.h>
 #include <weir/mpiio/internal/real.h>
 #include <weir/mpiio/internal/running.h>
+#include <weir/mpiio/internal/trace.h>
 
 namespace weir::mpiio::internal {
 
@@ -49,6 +50,7 @@ bool is_fatal(MPI_Errhandler handler) {
 [[noreturn]] void end_program(int code) {
   const std::string message = message_of(code).value_or(concat("error code ", code));
   std::fprintf(stderr, "weir: %s\nweir: the error handler of the file is MPI_ERRORS_ARE_FATAL\n", message.c_str());
+  trace::finish();
   PMPI_Abort(MPI_COMM_WORLD, code);
   std::abort();
 }

@@ -69,7 +69,7 @@ Outcome File::open(MPI_Comm comm, const std::string& path, int amode, MPI_Info i
   file->hints_ = given;
   describe_layout(file->data_->layout(), file->hints_);
   file->set_error_handler(default_handler());
-  if (trace::is_on) file->trace_opening(given, start);
+  if (trace::is_counting) file->trace_opening(given, start);
   opened = std::move(file);
   return Outcome::ok();
 }
@@ -100,8 +100,8 @@ Outcome File::open_together(const Hints& given) {
 }
 
 void File::trace_opening(const Hints& given, std::int64_t start) const {
-  trace::opened(
-      this, {path_, layout::print(data_->layout()), layout_reason_, given, meeting_->rank(), meeting_->size(), start});
+  trace::opened(this, {path_, layout::print(data_->layout()), layout_reason_, given, meeting_->rank(), meeting_->size(),
+                       (amode_ & MPI_MODE_RDONLY) == 0, start, counts_});
   trace::viewed(this, *view_, data_->layout());
 }
 

@@ -9,8 +9,10 @@
 
 namespace weir::mpiio::internal {
 
-/// The definition of `name` in the libraries after the one that holds this code.  Ends the program if there is none: then this library
-/// was loaded without the MPI it was built for.
+/// The definition of `name` in the libraries after the one that holds this code, or, if libweir_preload.so has loaded it, after that one.
+/// Null if there is none.
+void* find_next_symbol(const char* name);
+/// The same, but ends the program if there is none: then this library was loaded without the MPI it was built for.
 void* next_symbol(const char* name);
 
 }  // namespace weir::mpiio::internal

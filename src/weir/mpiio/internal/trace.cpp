@@ -18,6 +18,7 @@
 #include <weir/layout/match.h>
 #include <weir/layout/view_layout.h>
 #include <weir/log/log.h>
+#include <weir/mpiio/internal/running.h>
 #include <weir/mpiio/internal/view.h>
 
 namespace weir::mpiio::internal::trace {
@@ -29,6 +30,9 @@ constexpr std::int64_t kPatience = 1'000'000'000;  // ns; what a rank that is ki
 constexpr std::int64_t kMostRecords = 200'000;     // of one rank, if WEIR_TRACE_LIMIT says nothing else; about 40 MB
 constexpr std::int64_t kMostViews = 1000;          // of one rank: a program may set one for each access
 constexpr std::size_t kLongestElement = 1 << 16;   // of a view, as text
+constexpr std::int64_t kToldFailures = 8;          // of one file and function that are written one by one
+constexpr std::uint64_t kTimedCalls = 1024;        // that are measured, every one, before only some are
+constexpr int kTimedShareBits = 4;                 // then one of 2^4
 
 constexpr const char* kPhaseNames[kPhases] = {"meet", "lock", "pack", "move"};
 
@@ -86,17 +90,55 @@ std::string text_of(double value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 
+// What is no number says nothing.
 std::int64_t record_limit() {
   const char* const text = std::getenv("WEIR_TRACE_LIMIT");
-  const std::int64_t limit = text != nullptr ? std::strtoll(text, nullptr, 10) : 0;
-  return limit > 0 ? limit : kMostRecords;
+  if (text == nullptr) return kMostRecords;
+  std::int64_t limit = 0;
+  const char* const end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, limit);
+  return parsed.ec == std::errc() && parsed.ptr == end && limit >= 0 ? limit : kMostRecords;
 }
+
+constexpr const char* mpi_name() {
+#ifdef OPEN_MPI
+  return "openmpi";
+#else
+  return "mpich";
+#endif
+}
+
+std::int64_t wall_clock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::int64_t steady_clock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::atomic<std::uint64_t> timed_calls{0};
+std::atomic<std::int64_t> time_in_calls{0};  // ns
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = "";
   ::gethostname(name, sizeof name - 1);
   return name;
 }
+
+struct KnownFile {
+  std::int64_t number = 0;
+  std::int64_t opened = 0;  // when
+  std::shared_ptr<const Counts> counts;
+};
+
+// Of one file and function.
+struct Failures {
+  std::int64_t count = 0;
+  std::int64_t untold = 0;
+  std::string message;  // the last one
+};
 
 /// \threadsafety Safe from any thread.
 class Tracer {
@@ -113,13 +155,14 @@ class Tracer {
 
   void opened(const void* file, const Opening& opening) {
     const std::lock_guard lock(mutex_);
-    start(opening);
+    start();
     const std::int64_t number = next_file_++;
-    files_[file] = number;
+    const std::int64_t opened = is_on ? opening.start : wall_clock();
+    files_[file] = {number, opened, opening.counts};
     Line line("open");
     line.add("file", number).add("path", opening.path).add("layout", opening.layout).add("why", opening.why);
-    line.add("rank", opening.rank).add("ranks", opening.ranks).add("at", opening.start);
-    line.add("took", now() - opening.start);
+    line.add("rank", opening.rank).add("ranks", opening.ranks).add("write", opening.can_write).add("at", opened);
+    if (is_on) line.add("took", now() - opening.start);
     opening.hints.for_each([&](const std::string& key, const std::string& value) {
       if (key != "weir_layout") line.add(concat("hint.", key), value);  // the layout is told already
     });
@@ -128,13 +171,13 @@ class Tracer {
 
   void stored(const void* file, const std::string& layout, const std::string& why) {
     const std::lock_guard lock(mutex_);
-    write(Line("layout").add("file", files_[file]).add("layout", layout).add("why", why).finish());
+    write(Line("layout").add("file", files_[file].number).add("layout", layout).add("why", why).finish());
   }
 
   void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why) {
     const std::lock_guard lock(mutex_);
     Line line("choice");
-    write(line.add("file", files_[file]).add("what", what).add("chosen", choice).add("why", why).finish());
+    write(line.add("file", files_[file].number).add("what", what).add("chosen", choice).add("why", why).finish());
   }
 
   void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
@@ -147,7 +190,7 @@ class Tracer {
     std::string text = layout::to_text(element);
     if (text.size() > kLongestElement) text.clear();
     Line line("view");
-    line.add("file", files_[file]).add("view", number).add("element", text).add("etype", view.etype_bytes);
+    line.add("file", files_[file].number).add("view", number).add("element", text).add("etype", view.etype_bytes);
     line.add("size", element.size()).add("period", element.period()).add("disp", element.disp());
     if (const auto match = layout::match(element, layout); match.is_ok()) {
       line.add("degree", text_of(match->degree)).add("targets", match->targets);
@@ -158,7 +201,7 @@ class Tracer {
 
   void done(const Access& access) {
     const std::lock_guard lock(mutex_);
-    Record record{access, files_[access.file], 0, {}};
+    Record record{access, files_[access.file].number, 0, {}};
     const auto view = views_.find(access.view);
     if (view != views_.end()) {
       record.view = view->second.number;
@@ -184,31 +227,50 @@ class Tracer {
 
   void closed(const void* file) {
     const std::lock_guard lock(mutex_);
+    const auto found = files_.find(file);
+    if (found == files_.end() || ::getpid() != process_) return;
     flush();
-    const std::int64_t number = files_[file];
-    write_sums(number);
-    write(Line("close").add("file", number).add("at", now()).finish());
-    files_.erase(file);
+    write_sums(found->second.number);
+    write_counts(found->second);
+    write_failures();
+    write(Line("close").add("file", found->second.number).add("at", wall_clock()).add("io", time_in_calls).finish());
+    files_.erase(found);
+  }
+
+  // The first ones at once: the program may not get much further.
+  void failed(const std::string& path, std::string_view call, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    start();
+    if (::getpid() != process_) return;
+    Failures& failures = failures_[{path, std::string(call)}];
+    ++failures.untold;
+    failures.message = message;
+    if (++failures.count <= kToldFailures) write_failures();
   }
 
   void finish() {
     const std::lock_guard lock(mutex_);
-    if (::getpid() != process_) return;  // a child of the rank has nothing to add
+    if (::getpid() != process_ || is_finished_) return;  // a child of the rank has nothing to add
+    is_finished_ = true;
     flush();
     write_sums(std::nullopt);
-    if (out_.is_open()) write(Line("end").add("at", now()).finish());
+    for (const auto& [file, known] : files_) write_counts(known);
+    write_failures();
+    if (out_.is_open()) write(Line("end").add("at", wall_clock()).add("io", time_in_calls).finish());
   }
 
  private:
   // The file is made when there is something to say.
-  void start(const Opening& opening) {
+  void start() {
     if (is_started_) return;
     is_started_ = true;
     process_ = ::getpid();
-    int rank = opening.rank;
-    int ranks = opening.ranks;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    int rank = 0;
+    int ranks = 1;
+    if (is_mpi_running()) {
+      PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    }
     const std::string name = concat(std::getenv("WEIR_TRACE"), '/', host_name(), '.', ::getpid(), ".trace");
     out_ = Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
     if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: cannot write {}: {}", name, std::strerror(errno));
@@ -218,8 +280,10 @@ class Tracer {
               .add("pid", ::getpid())
               .add("rank", rank)
               .add("ranks", ranks)
-              .add("at", opening.start)
+              .add("mpi", mpi_name())
+              .add("at", wall_clock())
               .finish());
+    if (!is_on) write(Line("limit").add("what", "accesses").add("at", 0).finish());
   }
 
   // Costs are counted for each view; what came since the last look is this access's.  So sums are exact, whatever runs at the same time.
@@ -286,6 +350,28 @@ class Tracer {
     }
   }
 
+  // What was counted of a file whose accesses are not recorded.
+  void write_counts(const KnownFile& file) {
+    if (is_on || file.counts == nullptr) return;
+    for (const int way : {0, 1}) {
+      const std::int64_t accesses = file.counts->accesses[way];
+      if (accesses == 0) continue;
+      Line line("access");
+      line.add("file", file.number).add("call", way == 0 ? "reads" : "writes").add("write", way);
+      write(line.add("count", accesses).add("at", file.opened).add("bytes", file.counts->bytes[way]).finish());
+    }
+  }
+
+  void write_failures() {
+    for (auto& [where, failures] : failures_) {
+      if (failures.untold == 0) continue;
+      Line line("fail");
+      line.add("path", where.first).add("call", where.second).add("count", failures.untold);
+      write(line.add("message", failures.message).finish());
+      failures.untold = 0;
+    }
+  }
+
   // A trace that cannot be written ends; the program goes on.
   void write(std::string_view text) {
     while (out_.is_open() && !text.empty()) {
@@ -309,10 +395,12 @@ class Tracer {
   std::int64_t written_ = 0;
   std::int64_t flushed_ = 0;  // when
   const std::int64_t most_records_ = record_limit();
-  std::map<const void*, std::int64_t> files_;
+  bool is_finished_ = false;
+  std::map<const void*, KnownFile> files_;
   std::map<const FileView*, KnownView> views_;  // an address that is used again is announced again
   std::vector<Record> records_;
   std::map<std::pair<std::int64_t, std::string>, Sum> sums_;
+  std::map<std::pair<std::string, std::string>, Failures> failures_;
 };
 
 bool is_wanted() {
@@ -322,13 +410,23 @@ bool is_wanted() {
 
 }  // namespace
 
-const bool is_on = is_wanted();
+const bool is_counting = is_wanted();
+const bool is_on = is_counting && record_limit() > 0;
 
-std::int64_t now() {
-  if (!is_on) return 0;
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+std::int64_t now() { return is_on ? wall_clock() : 0; }
+
+// Multiples of the golden ratio are spread evenly, and in step with no pattern of the program: the calls that are measured stand for the others.
+void CallTimer::begin() {
+  constexpr std::uint64_t kGoldenRatio = 0x9E3779B97F4A7C15U;
+  const std::uint64_t call = timed_calls.load(std::memory_order_relaxed);
+  timed_calls.store(call + 1, std::memory_order_relaxed);  // threads may count a call once together
+  const bool is_sampled = call >= kTimedCalls;
+  if (is_sampled && (call * kGoldenRatio) >> (64 - kTimedShareBits) != 0) return;
+  weight_ = is_sampled ? 1 << kTimedShareBits : 1;
+  start_ = steady_clock();
 }
+
+void CallTimer::end() const { time_in_calls.fetch_add((steady_clock() - start_) * weight_, std::memory_order_relaxed); }
 
 client::AccessReport cost_between(const client::AccessReport& before, const client::AccessReport& after) {
   client::AccessReport cost;
@@ -346,7 +444,7 @@ std::int64_t& time_met() {
 }
 
 void opened(const void* file, const Opening& opening) {
-  if (is_on) Tracer::get().opened(file, opening);
+  if (is_counting) Tracer::get().opened(file, opening);
 }
 void stored(const void* file, const std::string& layout, const std::string& why) {
   if (is_on) Tracer::get().stored(file, layout, why);
@@ -361,7 +459,13 @@ void done(const Access& access) {
   if (is_on) Tracer::get().done(access);
 }
 void closed(const void* file) {
-  if (is_on) Tracer::get().closed(file);
+  if (is_counting) Tracer::get().closed(file);
+}
+void failed(const std::string& path, std::string_view call, const std::string& message) {
+  if (is_counting) Tracer::get().failed(path, call, message);
+}
+void finish() {
+  if (is_counting) Tracer::get().finish();
 }
 
 }  // namespace weir::mpiio::internal::trace

@@ -1,12 +1,16 @@
 #pragma once
 
-// What this rank did, for `weir run --report` and `weir report`: written to WEIR_TRACE/<host>.<pid>.trace if WEIR_TRACE names a directory.
+// What this rank did, for `weir run` and `weir report`: written to WEIR_TRACE/<host>.<pid>.trace if WEIR_TRACE names a directory.
 //
 // Memory is bounded: accesses are kept as records of fixed size and written in blocks, and beyond WEIR_TRACE_LIMIT of them (200,000) only sums for each
-// file and function are kept.  docs/formats.md describes the lines.
+// file and function are kept.  With a limit of 0 accesses are only counted: that is cheap enough for every job (two atomic additions for each access, and
+// a look at the clock for few of them), and what `weir run` asks for without --report.  docs/formats.md describes the lines.
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include <weir/client/file_system.h>
 #include <weir/mpiio/internal/hints.h>
@@ -17,10 +21,12 @@ struct FileView;
 
 namespace trace {
 
-/// Whether anything is to be written; all that follows costs no more than looking at this if not.
+/// Whether every access is recorded; what follows on single accesses costs no more than looking at this if not.
 extern const bool is_on;
+/// Whether anything is written at all: openings, failures, and sums for each file.
+extern const bool is_counting;
 
-/// Since 1970, in ns; 0 if nothing is traced.
+/// Since 1970, in ns; 0 if accesses are not recorded.
 std::int64_t now();
 
 /// The phases that an access consists of.  What is left of its time was spent on looking at arguments, types and sizes.
@@ -62,6 +68,36 @@ class Stopwatch {
 /// How long this thread has met other ranks, in all.
 std::int64_t& time_met();
 
+/// Adds the time of its scope to what this process spent in I/O calls.  Of many calls it measures every 16th, spread evenly, and counts it 16 times.
+class CallTimer {
+ public:
+  CallTimer() {
+    if (is_counting) begin();
+  }
+  ~CallTimer() {
+    if (weight_ != 0) end();
+  }
+  CallTimer(const CallTimer&) = delete;
+  CallTimer& operator=(const CallTimer&) = delete;
+
+ private:
+  void begin();
+  void end() const;
+  std::int64_t weight_ = 0;
+  std::int64_t start_ = 0;
+};
+
+/// Reads [0] and writes [1] of one open file.  \threadsafety Safe from any thread.
+struct Counts {
+  std::atomic<std::int64_t> accesses[2] = {};
+  std::atomic<std::int64_t> bytes[2] = {};
+  void add(bool is_write, Offset moved) {
+    if (!is_counting) return;
+    accesses[is_write].fetch_add(1, std::memory_order_relaxed);
+    bytes[is_write].fetch_add(moved, std::memory_order_relaxed);
+  }
+};
+
 /// `file` stands for the file from here until closed().
 struct Opening {
   std::string path;
@@ -70,7 +106,9 @@ struct Opening {
   Hints hints;
   int rank = 0;
   int ranks = 1;
+  bool can_write = false;
   std::int64_t start = 0;
+  std::shared_ptr<const Counts> counts;
 };
 void opened(const void* file, const Opening& opening);
 /// The layout was changed.
@@ -81,6 +119,10 @@ void chosen(const void* file, const std::string& what, const std::string& choice
 void viewed(const void* file, const FileView& view, const layout::Partition& layout);
 void done(const Access& access);
 void closed(const void* file);
+/// A call returned an error to the program, or ends it.
+void failed(const std::string& path, std::string_view call, const std::string& message);
+/// Writes all that is not written yet; for a process that ends without exit().
+void finish();
 
 }  // namespace trace
 }  // namespace weir::mpiio::internal

@@ -187,6 +187,7 @@ void Transfer::end(const Outcome& outcome) {
   outcome_ = named(call_, file_.path(), outcome);
   if (!outcome_.is_ok()) bytes_ = 0;
   if (is_write_ && bytes_ > 0) file_.grown_to(end_in_file(from_));
+  file_.counts().add(is_write_, bytes_);
   trace_end();
 }
 

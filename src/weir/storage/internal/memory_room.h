@@ -17,8 +17,9 @@ class Room {
 
   Status take(Offset bytes) {
     if (bytes <= free_bytes()) return used_ += bytes, Status::ok();
-    return {ErrorCode::kNoSpace, concat("memory store: ", bytes, " bytes asked for, ", free_bytes(), " free of ",
-                                        capacity_, ": remove files, or start the servers with more capacity")};
+    return {ErrorCode::kNoSpace,
+            concat("the memory store is full: ", bytes, " bytes asked for, ", free_bytes(), " free of ", capacity_,
+                   "; raise --capacity of weir run or weir up, add --servers, or remove files")};
   }
   void give_back(Offset bytes) noexcept { used_ -= bytes; }
 

@@ -1,0 +1,185 @@
+#include <weir/cli/internal/job_drain.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/base/system_call.h>
+#include <weir/cli/internal/parallel_copy.h>
+#include <weir/cli/internal/trace_reader.h>
+
+namespace weir::cli::internal {
+
+namespace {
+
+constexpr int kLookEvery = 100;  // ms
+
+// A copy notes SIGTERM by itself, and takes away what there is of it; otherwise the process ends at its next look.
+volatile std::sig_atomic_t has_to_end = 0;
+void end_soon(int) { has_to_end = 1; }
+
+class DrainLoop {
+ public:
+  DrainLoop(const DrainOptions& options, Console& console)
+      : options_(options), console_(console), files_(options.traces, options.since), manifest_(options.manifest) {}
+
+  // `is_over` waits for a while.
+  template <typename IsOver>
+  void run(IsOver is_over) {
+    while (!is_over()) {
+      files_.update();
+      for (const std::string& path : files_.written()) {
+        if (has_to_end != 0) return;
+        if (files_.is_closed(path) && files_.version(path) != tried_[path]) copy(path);
+      }
+    }
+  }
+
+ private:
+  void copy(const std::string& path) {
+    const std::int64_t version = tried_[path] = files_.version(path);
+    for (const StageOut& stage : options_.stages) {
+      const auto target = stage.target_of(path);
+      if (!target) continue;
+      const Status status = copy_to(path, *target, version);
+      // What the program removed or renamed is not wanted here; anything else is tried again in the end, and then decides the exit code.
+      if (!status.is_ok() && status.code() != ErrorCode::kNotFound) {
+        console_.err << "weir run: --drain " << path << ": " << status.message() << std::endl;
+      }
+    }
+  }
+
+  Status copy_to(const std::string& path, const std::string& target, std::int64_t version) {
+    FileSystemOptions how;
+    how.file_system = options_.connection;
+    WEIR_TRY(const client::FileSystem file_system, connect(how));
+    WEIR_TRY(const client::Stat before, file_system.stat(path));
+    WEIR_TRY(const int code, stage_out_file(options_.connection, path, target, console_));
+    if (code == kExitInterrupted) has_to_end = 1;
+    return code == kExitOk ? manifest_.add(path, before, version) : Status::ok();
+  }
+
+  const DrainOptions& options_;
+  Console& console_;
+  OpenFiles files_;
+  Manifest manifest_;
+  std::map<std::string, std::int64_t> tried_;  // version
+};
+
+// True when the other end is closed.
+bool is_closed_within(const Pipe& pipe, int milliseconds) {
+  pollfd event{pipe.get(), POLLIN, 0};
+  return uninterrupted([&] { return ::poll(&event, 1, milliseconds); }) > 0;
+}
+
+}  // namespace
+
+// ---- open files
+
+void OpenFiles::update() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() != ".trace") continue;
+    Tail& tail = tails_[entry->path().string()];
+    if (!tail.is_old) read(entry->path().string(), tail);
+  }
+}
+
+void OpenFiles::read(const std::string& file, Tail& tail) {
+  std::ifstream in(file, std::ios::binary);
+  in.seekg(tail.offset);
+  char buffer[1 << 16];
+  while (in && !tail.is_old) {
+    in.read(buffer, sizeof buffer);
+    std::string_view text(buffer, static_cast<std::size_t>(in.gcount()));
+    tail.offset += in.gcount();
+    for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+      tail.rest += text.substr(0, end);
+      text.remove_prefix(end + 1);
+      note(tail.rest, tail);
+      tail.rest.clear();
+    }
+    tail.rest += text;
+  }
+}
+
+void OpenFiles::note(const std::string& line, Tail& tail) {
+  if (!tail.has_begun) {
+    tail.has_begun = true;
+    std::istringstream head(line + '\n');
+    const Result<Trace> trace = read_trace(head);
+    tail.is_old = !trace.is_ok() || trace->start < since_;
+    return;
+  }
+  const auto event = read_trace_event(line);
+  if (!event || tail.is_old) return;
+  if (event->is_opening) {
+    if (!event->can_write) return;
+    tail.open[event->file] = event->path;
+    ++states_[event->path].openings;
+  } else if (const auto found = tail.open.find(event->file); found != tail.open.end()) {
+    ++states_[found->second].closings;
+    tail.open.erase(found);
+  }
+}
+
+std::int64_t OpenFiles::version(const std::string& path) const {
+  const auto found = states_.find(path);
+  return found == states_.end() ? 0 : found->second.openings + found->second.closings;
+}
+
+bool OpenFiles::is_closed(const std::string& path) const {
+  const auto found = states_.find(path);
+  return found == states_.end() || found->second.openings == found->second.closings;
+}
+
+std::vector<std::string> OpenFiles::written() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, state] : states_) paths.push_back(path);
+  return paths;
+}
+
+// ---- the process
+
+Result<Drain> Drain::start(const DrainOptions& options, Console& console) {
+  WEIR_TRY(PipeEnds down, make_pipe());
+  WEIR_TRY(PipeEnds up, make_pipe());
+  console.out.flush();
+  console.err.flush();
+  const pid_t parent = ::getpid();
+  const pid_t process = ::fork();
+  if (process < 0) {
+    return Status(ErrorCode::kIoError, concat("start the process of --drain: fork: ", std::strerror(errno)));
+  }
+  if (process == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::setpgid(0, 0);  // Ctrl-C is for the command
+    ::signal(SIGTERM, end_soon);
+    down.write = Pipe();
+    up.read = Pipe();
+    Console quiet{console.in, console.out, console.err, {}};  // no progress: the terminal is the command's
+    DrainLoop(options, quiet).run([&] { return is_closed_within(down.read, kLookEvery); });
+    console.err.flush();
+    ::_exit(0);
+  }
+  ::setpgid(process, process);
+  return Drain(process, std::move(down.write), std::move(up.read));
+}
+
+Drain::~Drain() {
+  if (process_ <= 0) return;
+  to_ = Pipe();
+  ::kill(process_, SIGTERM);
+  uninterrupted([&] { return ::waitpid(process_, nullptr, 0); });
+}
+
+}  // namespace weir::cli::internal

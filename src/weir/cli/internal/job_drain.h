@@ -1,0 +1,92 @@
+#pragma once
+
+// Copies out while the command runs (--drain).
+//
+//   weir run                              drain process
+//     ──────────── fork ────────────────>   every 100 ms: reads what ranks added to their traces; a file that all of them have closed, and that may
+//        runs the command                   have changed since its last copy, is copied; the manifest says which version of it
+//     ──────── end of the pipe ──────────>  finishes the copy under way, and ends
+//        stages out what the manifest does not hold
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weir/cli/internal/daemons.h>
+#include <weir/cli/internal/job_stage.h>
+
+namespace weir::cli::internal {
+
+/// Which files the ranks of a job have open, by what their traces say so far.
+class OpenFiles {
+ public:
+  /// Only traces that begin at `since` (ns since 1970) or later.
+  OpenFiles(std::string traces, std::int64_t since) : folder_(std::move(traces)), since_(since) {}
+
+  /// Reads what was added to the traces.
+  void update();
+
+  /// Grows when a file is opened for writing, and when it is closed then; 0: nobody has.
+  [[nodiscard]] std::int64_t version(const std::string& path) const;
+  /// Nobody has it open for writing.
+  [[nodiscard]] bool is_closed(const std::string& path) const;
+  /// All that were opened for writing.
+  [[nodiscard]] std::vector<std::string> written() const;
+
+ private:
+  struct Tail {
+    std::int64_t offset = 0;
+    std::string rest;  // of a line that is not whole yet
+    bool is_old = false;
+    bool has_begun = false;
+    std::map<std::int64_t, std::string> open;  // for writing, by number
+  };
+  struct State {
+    std::int64_t openings = 0;
+    std::int64_t closings = 0;
+  };
+  void read(const std::string& file, Tail& tail);
+  void note(const std::string& line, Tail& tail);
+
+  std::string folder_;
+  std::int64_t since_;
+  std::map<std::string, Tail> tails_;    // by file
+  std::map<std::string, State> states_;  // by path
+};
+
+struct DrainOptions {
+  std::string connection;
+  std::vector<StageOut> stages;
+  std::string traces;
+  std::int64_t since = 0;
+  std::string manifest;
+};
+
+/// \threadsafety One thread.
+class Drain {
+ public:
+  /// \pre No other thread runs in this process.
+  static Result<Drain> start(const DrainOptions& options, Console& console);
+  Drain(Drain&& other) noexcept
+      : process_(std::exchange(other.process_, -1)), to_(std::move(other.to_)), from_(std::move(other.from_)) {}
+  Drain& operator=(Drain&&) = delete;
+  /// Interrupts a copy that is under way.
+  ~Drain();
+
+  /// From now on nothing new is begun.
+  void finish() { to_ = Pipe(); }
+  /// Waits until the copy under way is done.
+  void wait() const { static_cast<void>(from_.read_line()); }
+
+ private:
+  Drain(pid_t process, Pipe to, Pipe from) : process_(process), to_(std::move(to)), from_(std::move(from)) {}
+  pid_t process_;
+  Pipe to_;
+  Pipe from_;  // ends with the process
+};
+
+}  // namespace weir::cli::internal
