@@ -47,6 +47,7 @@ int use_all(Store& store) {
                                 store.sync(kId),
                                 store.info(kId).status(),
                                 store.usage().status(),
+                                store.stored_bytes().status(),
                                 store.list().status(),
                                 store.map(kId, 0, 5, true).status(),
                                 store.share(kId, true, 0, Peers::kOwn).status(),
