@@ -11,12 +11,16 @@
 
 namespace {
 
+int columns_of(int descriptor) {
+  winsize size{};
+  return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 weir::cli::Terminal find_terminal() {
   weir::cli::Terminal terminal;
-  if (isatty(STDOUT_FILENO) == 0) return terminal;
-  terminal.is_terminal = true;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) terminal.columns = size.ws_col;
+  terminal.is_terminal = isatty(STDOUT_FILENO) != 0;
+  terminal.is_error_terminal = isatty(STDERR_FILENO) != 0;
+  terminal.columns = columns_of(terminal.is_terminal ? STDOUT_FILENO : STDERR_FILENO);
   return terminal;
 }
 

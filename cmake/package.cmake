@@ -50,19 +50,23 @@ if(WEIR_FS_FOUND)
   endforeach()
 endif()
 
-# ---- programs, and a manual page made of what they say of themselves ------------------------------------------------------
+# ---- the command, and what it says of itself: a manual page, and completion for bash -----------------------------------
 
 if(TARGET weir)
   install(TARGETS weir RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
   set(manual "${PROJECT_BINARY_DIR}/weir.1")
-  add_custom_command(
-    OUTPUT "${manual}"
-    COMMAND ${CMAKE_COMMAND} -D WEIR=$<TARGET_FILE:weir> -D VERSION=${PROJECT_VERSION} -D OUTPUT=${manual} -P
-            "${PROJECT_SOURCE_DIR}/packaging/manual.cmake"
-    DEPENDS weir "${PROJECT_SOURCE_DIR}/packaging/manual.cmake"
-    VERBATIM)
-  add_custom_target(manual ALL DEPENDS "${manual}")
+  set(completion "${PROJECT_BINARY_DIR}/weir.bash")
+  foreach(argument manual completion)
+    add_custom_command(
+      OUTPUT "${${argument}}"
+      COMMAND ${CMAKE_COMMAND} -D WEIR=$<TARGET_FILE:weir> -D ARGUMENT=${argument} -D OUTPUT=${${argument}} -P
+              "${PROJECT_SOURCE_DIR}/packaging/manual.cmake"
+      DEPENDS weir "${PROJECT_SOURCE_DIR}/packaging/manual.cmake"
+      VERBATIM)
+  endforeach()
+  add_custom_target(manual ALL DEPENDS "${manual}" "${completion}")
   install(FILES "${manual}" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
+  install(FILES "${completion}" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME weir COMPONENT runtime)
 endif()
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------------
@@ -83,7 +87,13 @@ endfunction()
 set(exactly "(= ${PROJECT_VERSION})")
 get_cmake_property(CPACK_COMPONENTS_ALL COMPONENTS)
 if("runtime" IN_LIST CPACK_COMPONENTS_ALL)
-  weir_package(runtime weir utils "The weir command with its servers, and libweir.so for programs in C.")
+  list(TRANSFORM WEIR_MPIS PREPEND "weir-" OUTPUT_VARIABLE mpi_packages)
+  list(JOIN mpi_packages " | " mpi_packages)
+  if(mpi_packages)
+    set(mpi_packages RECOMMENDS "${mpi_packages}")
+  endif()
+  weir_package(runtime weir utils "The weir command with its servers, and libweir.so for programs in C." SUGGESTS "bash-completion"
+               ${mpi_packages})
   set(runtime_package "weir ${exactly}, ")
 endif()
 weir_package(

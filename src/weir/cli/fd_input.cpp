@@ -6,13 +6,14 @@
 #include <ios>
 #include <system_error>
 
+#include <weir/base/system_call.h>
+#include <weir/cli/internal/interruption.h>
+
 namespace weir::cli {
 
 FdInput::int_type FdInput::underflow() {
-  ssize_t count = 0;
-  do {
-    count = ::read(fd_, buffer_.data(), buffer_.size());
-  } while (count < 0 && errno == EINTR);
+  if (!internal::InterruptionGuard::wait_readable(fd_)) return traits_type::eof();  // the reader asks the guard why
+  const ssize_t count = uninterrupted([this] { return ::read(fd_, buffer_.data(), buffer_.size()); });
   if (count < 0) {
     // The one way a stream buffer can report an error: the stream catches this and sets badbit.
     throw std::ios_base::failure("read", std::error_code(errno, std::generic_category()));

@@ -2,131 +2,28 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
-#include <random>
 #include <set>
-#include <thread>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <weir/cli/internal/fs_connect.h>
+#include <weir/cli/internal/fs_testing.h>
+#include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/parallel_copy.h>
+#include <weir/cli/internal/printable.h>
 #include <weir/cli/internal/progress.h>
-#include <weir/cli/internal/run_testing.h>
 
 namespace weir::cli {
 namespace {
 
+using testing::file_contents;
+using testing::FileCommandsTest;
 using ::testing::HasSubstr;
 using testing::Outcome;
 using testing::weir;
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string random_text(std::size_t bytes, unsigned seed) {
-  std::mt19937 random(seed);
-  std::string text(bytes, '\0');
-  for (char& c : text) c = static_cast<char>(random());
-  return text;
-}
-
-class FileCommandsTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("weir-fs-" + std::to_string(::getpid()) + "-" + std::to_string(next_++));
-    std::filesystem::create_directories(folder_);
-    fs_ = (folder_ / "fs.toml").string();
-    up();
-  }
-
-  void TearDown() override {
-    weir({"down", "--connection", fs_});
-    std::filesystem::remove_all(folder_);
-  }
-
-  void up() {
-    const std::string store = GetParam() == "disk" ? "disk:" + (folder_ / "store").string() : GetParam();
-    const Outcome outcome =
-        weir({"up", "--servers", "2", "--store", store, "--capacity", "256M", "--ahead", "40M", "--connection", fs_});
-    ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("export WEIR_FS=" + fs_));
-  }
-
-  Outcome run(std::vector<std::string> arguments, const std::string& input = "") {
-    arguments.insert(arguments.end(), {"--fs", fs_});
-    return weir(arguments, input);
-  }
-
-  void expect_ok(std::vector<std::string> arguments) {
-    const Outcome outcome = run(std::move(arguments));
-    EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  }
-
-  std::string local(const std::string& name) { return (folder_ / name).string(); }
-
-  std::string make_local(const std::string& name, std::size_t bytes) {
-    std::ofstream(local(name), std::ios::binary) << random_text(bytes, 7);
-    return local(name);
-  }
-
-  std::filesystem::path folder_;
-  std::string fs_;
-  static inline int next_ = 0;
-};
-
-TEST_P(FileCommandsTest, PutsAndGetsTheSameBytes) {
-  const std::string source = make_local("source", 9'000'001);
-  expect_ok({"put", source, "/a", "--verify"});
-  expect_ok({"get", "/a", local("copy"), "--verify"});
-  EXPECT_EQ(contents(source), contents(local("copy")));
-  EXPECT_EQ(run({"cat", "/a", "--from", "5", "--bytes", "1000"}).out, contents(source).substr(5, 1000));
-}
-
-TEST_P(FileCommandsTest, PutsByLayoutAndGetsAView) {
-  const std::string source = make_local("source", 64 * 64);
-  const std::string columns = "hpf(shape=[64,64], dist=(*,BLOCK), grid=[1,4])";
-  expect_ok({"put", source, "/m", "--layout", columns});
-  expect_ok({"get", "/m", local("column"), "--view", columns, "--element", "1"});
-  const std::string all = contents(source);
-  std::string expected;
-  for (std::size_t row = 0; row < 64; ++row) expected += all.substr(row * 64 + 16, 16);
-  EXPECT_EQ(contents(local("column")), expected);
-}
-
-TEST_P(FileCommandsTest, GoesOnWithAnInterruptedPut) {
-  const std::string source = make_local("source", 150'000'000);
-  const std::vector<std::string> put{"put", source, "/big", "--jobs", "1"};
-  const auto old = std::signal(SIGINT, SIG_IGN);  // for signals that come before or after the copy
-  Outcome outcome;
-  for (int wait_ms = 40; wait_ms > 0 && outcome.code != internal::kExitInterrupted; wait_ms /= 2) {
-    run({"rm", "-f", "/big"});
-    std::jthread interrupt([wait_ms] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
-      ::kill(::getpid(), SIGINT);
-    });
-    outcome = run(put);
-  }
-  std::signal(SIGINT, old);
-  if (outcome.code != internal::kExitInterrupted) GTEST_SKIP() << "the copy was too fast to be interrupted";
-  EXPECT_THAT(outcome.err, HasSubstr("the same command again"));
-  EXPECT_EQ(run({"stat", "/big"}).code, kExitBad);
-  expect_ok(put);
-  expect_ok({"get", "/big", local("copy")});
-  EXPECT_TRUE(contents(local("copy")) == contents(source));
-  EXPECT_EQ(run({"ls"}).out, "big\n");
-}
 
 TEST_P(FileCommandsTest, ManagesNames) {
   expect_ok({"mkdir", "-p", "/x/y"});
@@ -166,19 +63,86 @@ TEST_P(FileCommandsTest, ShowsAndChangesTheLayout) {
   const auto after = nlohmann::json::parse(run({"stat", "/a", "--json"}).out);
   EXPECT_EQ(after["layout"], "stripe(unit=7, over=3)");
   expect_ok({"get", "/a", local("copy")});
-  EXPECT_EQ(contents(local("copy")), contents(source));
+  EXPECT_EQ(file_contents(local("copy")), file_contents(source));
   const Outcome fsck = run({"fsck", "--data"});
   EXPECT_EQ(fsck.code, kExitOk) << fsck.out << fsck.err;
 }
 
 TEST_P(FileCommandsTest, TellsHowItIs) {
-  EXPECT_EQ(nlohmann::json::parse(run({"df", "--json"}).out).size(), 2);
   const auto servers = nlohmann::json::parse(run({"status", "--json"}).out);
   ASSERT_EQ(servers.size(), 2);
   EXPECT_TRUE(servers[1]["alive"]);
   const Outcome second = weir({"up", "--connection", fs_});
   EXPECT_EQ(second.code, kExitBad);
   EXPECT_THAT(second.err, HasSubstr("up already"));
+}
+
+TEST_P(FileCommandsTest, ListsFilesDirectoriesAndTrees) {
+  expect_ok({"mkdir", "-p", "/x/y"});
+  expect_ok({"put", make_local("f", 100), "/x/y/f", "--quiet"});
+  expect_ok({"put", make_local("g", 10), "/g", "--quiet"});
+  EXPECT_EQ(run({"ls", "/g"}).out, "/g\n");
+  EXPECT_THAT(run({"ls", "-l", "/x/y/f"}).out, HasSubstr(" 100 "));
+  EXPECT_EQ(run({"ls", "/g", "/x"}).out, "/g\n\n/x:\ny/\n");
+  EXPECT_EQ(run({"ls", "-R"}).out, "/:\ng\nx/\n\n/x:\ny/\n\n/x/y:\nf\n");
+  const auto all = nlohmann::json::parse(run({"ls", "-R", "-l", "--json"}).out);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[3]["path"], "/x/y/f");
+  EXPECT_EQ(all[3]["size"], 100);
+  const Outcome nothing = run({"ls", "/nothing"});
+  EXPECT_EQ(nothing.code, kExitBad);
+  EXPECT_THAT(nothing.err, HasSubstr("/nothing"));
+}
+
+TEST_P(FileCommandsTest, AddsUpSizes) {
+  expect_ok({"mkdir", "-p", "/x/y"});
+  expect_ok({"put", make_local("f", 1'000'000), "/x/y/f", "--quiet"});
+  expect_ok({"put", make_local("g", 10), "/x/g", "--quiet"});
+  const auto uses = nlohmann::json::parse(run({"du", "/x", "--json"}).out);
+  ASSERT_EQ(uses.size(), 2U);
+  EXPECT_EQ(uses[0]["path"], "/x/y");
+  EXPECT_EQ(uses[1]["path"], "/x");
+  EXPECT_EQ(uses[1]["size"], 1'000'010);
+  EXPECT_EQ(uses[1]["files"], 2);
+  EXPECT_GE(uses[1]["stored_bytes"], 1'000'010);
+  EXPECT_EQ(nlohmann::json::parse(run({"du", "-a", "/x", "--json"}).out).size(), 4U);
+  EXPECT_EQ(nlohmann::json::parse(run({"du", "-s", "/x", "/x/g", "--json"}).out).size(), 2U);
+  EXPECT_THAT(run({"du", "-s", "-b", "/x"}).out, HasSubstr(" 1000010 "));
+  EXPECT_THAT(run({"du"}).out, HasSubstr("/x/y\n"));
+}
+
+// What others have on the same disk is not counted as used, and the disk counts once, however many servers are on it.
+TEST_P(FileCommandsTest, ShowsEachDiskOnce) {
+  const bool is_disk = GetParam() == "disk";
+  expect_ok({"put", make_local("f", 3'000'000), "/f", "--quiet"});
+  const auto disks = nlohmann::json::parse(run({"df", "--json"}).out);
+  ASSERT_EQ(disks.size(), is_disk ? 1U : 2U);
+  EXPECT_EQ(disks[0]["targets"].size(), is_disk ? 2U : 1U);
+  Offset used = 0;
+  for (const auto& disk : disks) {
+    used += disk["used_bytes"].get<Offset>();
+    EXPECT_GT(disk["free_bytes"], 0);
+    EXPECT_GE(disk["capacity_bytes"], disk["free_bytes"]);
+  }
+  EXPECT_GE(used, 3'000'000);
+  EXPECT_LT(used, 100'000'000);
+  expect_ok({"rm", "/f"});
+  Offset after = 0;
+  for (const auto& disk : nlohmann::json::parse(run({"df", "--json"}).out)) after += disk["used_bytes"].get<Offset>();
+  EXPECT_LE(after, used - 3'000'000);
+  EXPECT_THAT(run({"df"}).out, HasSubstr(is_disk ? "0-1 " : "1 "));
+}
+
+TEST_P(FileCommandsTest, NamesCannotSpoilTheScreen) {
+  const std::string name = "/a b\n\x1b[2Jc";
+  expect_ok({"mkdir", name});
+  EXPECT_EQ(run({"ls"}).out, "$'a b\\n\\x1b[2Jc'/\n");
+  EXPECT_EQ(nlohmann::json::parse(run({"ls", "--json"}).out)[0]["name"], name.substr(1));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"ls", "-R"}, {"stat", name}, {"du"}, {"rm", name}, {"get", name}}) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ((outcome.out + outcome.err).find('\x1b'), std::string::npos) << words[0];
+  }
 }
 
 TEST_P(FileCommandsTest, DownAndUpKeepsWhatADiskHolds) {
@@ -189,7 +153,7 @@ TEST_P(FileCommandsTest, DownAndUpKeepsWhatADiskHolds) {
   EXPECT_EQ(run({"ls"}).code, kExitBad);
   up();
   expect_ok({"get", "/kept", local("copy")});
-  EXPECT_EQ(contents(local("copy")), contents(source));
+  EXPECT_EQ(file_contents(local("copy")), file_contents(source));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, FileCommandsTest, ::testing::Values("memory", "disk"),
@@ -202,10 +166,23 @@ TEST(WeirPathTest, TakesSchemesAndRelativeNames) {
   EXPECT_EQ(internal::weir_path(""), "/");
 }
 
+TEST(PrintableTest, ShowsNamesAsShellsReadThem) {
+  using internal::printable;
+  EXPECT_EQ(printable("a b'c\\d"), "a b'c\\d");
+  EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+  EXPECT_EQ(printable("a\nb'c\\"), "$'a\\nb\\'c\\\\'");
+  EXPECT_EQ(printable("\x1b]0;x\x07"), "$'\\x1b]0;x\\x07'");
+  EXPECT_EQ(printable("\xff\x7f"), "$'\\xff\\x7f'");
+  EXPECT_EQ(printable("\xc2\x9bJ"), "$'\\xc2\\x9bJ'");  // U+009B: the start of an escape sequence in one character
+  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(internal::printable_message("a\nb\x1b[c"), "a\nb\\x1b[c");
+}
+
 TEST(ProgressTest, FitsTheTerminal) {
   EXPECT_EQ(internal::bytes_text(1536), "1.5 KiB");
   EXPECT_LE(internal::progress_line("name", 512, 1024, 1.0, 80).size(), 80U);
   EXPECT_THAT(internal::progress_line("name", 512, 1024, 1.0, 80), HasSubstr("50 %"));
+  EXPECT_EQ(internal::progress_line("name", 2048, -1, 2.0, 80), "name 2.0 KiB  1.0 KiB/s");
 }
 
 TEST(ParallelCopyTest, CopiesEveryChunkOnce) {

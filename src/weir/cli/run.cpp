@@ -4,11 +4,14 @@
 #include <new>
 #include <string_view>
 
+#include <weir/base/nearest.h>
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/job_slurm.h>
+#include <weir/cli/internal/printable.h>
 #include <weir/cli/internal/report_command.h>
 #include <weir/cli/internal/run_command.h>
+#include <weir/cli/internal/self_description.h>
 #include <weir/cli/internal/version.h>
 
 namespace weir::cli {
@@ -22,7 +25,9 @@ constexpr char kExamples[] =
     "  weir run -- mpirun -n 8 ./simulation weir:/out.dat\n"
     "  weir up --servers 4 && weir put input.dat /input.dat && weir ls -l\n"
     "  weir layout show 'hpf(shape=[8,8], dist=(*,BLOCK), grid=[1,4])'\n"
-    "  weir layout --help\n";
+    "  weir help put\n\n"
+    "Exit codes: 0 done, 1 the answer is no, 2 wrong usage or it failed, 130 interrupted; `weir run` has that of its "
+    "command.\n";
 
 struct ParsedCommand {
   const CLI::App* command;
@@ -40,24 +45,41 @@ ParsedCommand find_command(const CLI::App& app) {
   }
 }
 
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::optional<std::string> meant = nearest(word, known);
+  return meant ? concat("; did you mean '", *meant, "'?") : "";
+}
+
+// What is wrong with a word that the parser did not understand.
+std::string explain_word(const CLI::App& command, const std::string& word) {
+  if (word.starts_with("-")) {
+    const std::string hint = did_you_mean(word.substr(0, word.find('=')), internal::option_names(command));
+    const std::string rest = hint.empty() && command.get_name() == "run" ? "; the command to run comes after --" : hint;
+    return concat("there is no option '", word, "'", rest);
+  }
+  const std::vector<const CLI::App*> commands = internal::visible_commands(command);
+  if (commands.empty()) {
+    return concat("unexpected argument '", word, "'",
+                  command.get_name() == "run" ? "; the command to run comes after --" : "");
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* one : commands) names.push_back(one->get_name());
+  return concat("there is no command '", word, "'", did_you_mean(word, names));
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& error, Console& console) {
   const auto [command, name] = find_command(app);
-  const bool has_commands = !command->get_subcommands([](const CLI::App*) { return true; }).empty();
   const std::vector<std::string> rest = app.remaining(true);
   // The parser only says that a subcommand is required, also when there is one that it does not know.
-  const std::string what = rest.empty()   ? error.what()
-                           : has_commands ? concat("there is no command '", rest.front(), "'")
-                           : command->get_name() == "run"
-                               ? concat("'", rest.front(), "' is none of its options; what is to be run comes after --")
-                               : error.what();
-  console.err << name << ": " << what << "\nTry '" << name << " --help'.\n";
+  const std::string what = rest.empty() ? error.what() : explain_word(*command, rest.front());
+  console.err << name << ": " << internal::printable_message(what) << "\nTry '" << name << " --help'.\n";
   return kExitBad;
 }
 
 int run_selected(const Selection& selection, Console& console) {
   const Result<int> exit_code = selection.action(console);
   if (!exit_code.is_ok()) {
-    console.err << selection.name << ": " << exit_code.status().message() << '\n';
+    console.err << selection.name << ": " << internal::printable_message(exit_code.status().message()) << '\n';
     return kExitBad;
   }
   console.out.flush();
@@ -94,6 +116,7 @@ int parse_and_run(int argc, const char* const* argv, Console& console) {
   internal::add_model(app, selection);
   internal::add_bench(app, selection);
   internal::add_serve_job(app, selection);
+  internal::add_self_description(app, selection);
   try {
     app.parse(own, argv);
   } catch (const CLI::Success& success) {  // --help, --version

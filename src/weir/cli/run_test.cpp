@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include <unistd.h>
@@ -57,7 +58,76 @@ TEST(RunTest, BadUsageIsNamedAndGivesTwo) {
   expect_usage({"layout", "map", kFigure4, "-5"}, "weir layout map: ");
   expect_usage({"layout", "map", kFigure4, "5", "--mode", "near"}, "weir layout map: --mode: near not in");
   expect_usage({"layout", "unmap", kFigure4, "5"}, "weir layout unmap: --element is required");
-  expect_usage({"layout", "map", kFigure4, "5", "--nonsense"}, "weir layout map: ");
+  expect_usage({"layout", "map", kFigure4, "5", "--nonsense"}, "weir layout map: there is no option '--nonsense'\n");
+}
+
+TEST(RunTest, UnknownWordsAreAnsweredWithTheNearestKnownOnes) {
+  const auto expect_hint = [](const std::vector<std::string>& arguments, const std::string& message) {
+    const Outcome outcome = weir(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  };
+  expect_hint({"layuot"}, "weir: there is no command 'layuot'; did you mean 'layout'?");
+  expect_hint({"layout", "mop", "x"}, "weir layout: there is no command 'mop'; did you mean 'map'?");
+  expect_hint({"up", "--sevrers", "3"}, "weir up: there is no option '--sevrers'; did you mean '--servers'?");
+  expect_hint({"up", "--sevrers=3"}, "did you mean '--servers'?");
+  expect_hint({"ls", "--recursve"}, "weir ls: there is no option '--recursve'; did you mean '--recursive'?");
+  expect_hint({"--versio"}, "weir: there is no option '--versio'; did you mean '--version'?");
+  expect_hint({"run", "--servrs", "1", "--", "true"}, "did you mean '--servers'?");
+  expect_hint({"run", "mpirun"}, "the command to run comes after --");
+  expect_hint({"stat", "a", "b"}, "weir stat: unexpected argument 'b'");
+  expect_hint({"frobnicate\x1b[2J"}, "weir: there is no command 'frobnicate\\x1b[2J'\n");
+}
+
+TEST(RunTest, HelpIsACommandToo) {
+  EXPECT_EQ(weir({"help", "put"}).out, weir({"put", "--help"}).out);
+  EXPECT_EQ(weir({"help", "layout", "show"}).out, weir({"layout", "show", "--help"}).out);
+  EXPECT_EQ(weir({"help"}).out, weir({"--help"}).out);
+  EXPECT_THAT(weir({"help"}).out, HasSubstr("Exit codes:"));
+  const Outcome wrong = weir({"help", "putt"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("there is no command 'putt'; did you mean 'put'?"));
+}
+
+TEST(RunTest, NumbersOutOfRangeAreRefusedWithTheRange) {
+  const auto expect_range = [](const std::vector<std::string>& arguments, const std::string& range) {
+    const Outcome outcome = weir(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments[0];
+    EXPECT_THAT(outcome.err, HasSubstr(arguments[arguments.size() - 2]));
+    EXPECT_THAT(outcome.err, HasSubstr(range)) << arguments[0] << " " << arguments.back();
+  };
+  for (const char* command : {"up", "run"}) {
+    for (const char* number : {"0", "-1", "1025", "100000", "99999999999999999999", "1.5", "many", ""}) {
+      expect_range({command, "--servers", number}, "from 1 to 1024");
+    }
+    for (const char* size : {"0", "1K", "1048575"}) {
+      expect_range({command, "--capacity", size}, "1048576 to 4611686018427387904 bytes");
+    }
+    expect_range({command, "--capacity", "9999999999T"}, "2^62");
+    expect_range({command, "--capacity", "-1"}, "digits");
+    expect_range({command, "--ahead", "2T"}, "0 to 1099511627776 bytes");
+  }
+  for (const char* time : {"0", "-1", "1e300", "nan", "inf", "86401", "x"}) {
+    expect_range({"ls", "--timeout", time}, "from 0.001 to 86400");
+  }
+  expect_range({"down", "--patience", "1e300"}, "from 0 to 86400");
+  expect_range({"put", "a", "/a", "--jobs", "0"}, "from 1 to 64");
+  expect_range({"get", "/a", "--view", "stripe(unit=1, over=2)", "--element", "-1"}, "from 0 to");
+  expect_range({"relayout", "/a", "stripe(unit=1, over=2)", "--buffer", "1"}, "65536 to");
+}
+
+TEST(RunTest, ConfigFilesKeepToTheRanges) {
+  const std::string path = ::testing::TempDir() + "weir-config-" + std::to_string(::getpid()) + ".toml";
+  for (const char* text :
+       {"servers = 0", "servers = 4294967297", "servers = -1", "capacity = \"1K\"", "ahead = \"2T\""}) {
+    std::ofstream(path) << text << '\n';
+    const Outcome outcome = weir({"up", "--config", path, "--connection", path + ".none"});
+    EXPECT_EQ(outcome.code, 2) << text;
+    EXPECT_THAT(outcome.err, HasSubstr("allowed are")) << text;
+  }
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 42);
+  EXPECT_THAT(weir({"up", "--config", path}).err, HasSubstr("more than 1048576 bytes"));
+  std::filesystem::remove(path);
 }
 
 TEST(RunTest, SyntaxErrorsPointAtTheColumn) {

@@ -15,6 +15,8 @@
 #include <toml++/toml.h>
 #include <unistd.h>
 
+#include <weir/base/descriptor.h>
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
 namespace weir::client {
@@ -23,6 +25,7 @@ namespace {
 
 constexpr std::int64_t kFileVersion = 1;
 constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;  // a thousand servers need a tenth of it
 
 Status io_error(const std::string& path, std::string_view what) {
   const int error = errno;
@@ -88,30 +91,31 @@ Result<ConnectionFile> from_table(const std::string& path, const toml::table& ta
   return file;
 }
 
+// A name that is no connection file may be anything: a pipe that nobody writes to, a disk, a result of a terabyte.
 Result<std::string> read_private(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return io_error(path, "cannot open");
+  const Descriptor file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!file.is_open()) return io_error(path, "cannot open");
   struct ::stat info {};
-  const bool known = ::fstat(descriptor, &info) == 0;
-  std::string text;
-  char buffer[4096];
-  ssize_t got = 0;
-  while ((got = ::read(descriptor, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(got));
-  const int error = errno;
-  ::close(descriptor);
-  errno = error;
-  if (!known || got < 0) return io_error(path, "cannot read");
+  if (::fstat(file.get(), &info) != 0) return io_error(path, "cannot look at it");
+  if (!S_ISREG(info.st_mode)) return wrong(path, "it is not an ordinary file");
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return Status(ErrorCode::kPermission,
                   concat("connection file ", path, " is open to others than its owner; use chmod 600 and a new key"));
   }
-  return text;
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = uninterrupted([&] { return ::read(file.get(), buffer, sizeof buffer); });
+    if (got < 0) return io_error(path, "cannot read");
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > kMostFileBytes) return wrong(path, concat("it has more than ", kMostFileBytes, " bytes"));
+  }
 }
 
 Status write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t put = ::write(descriptor, text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
+    const ssize_t put = uninterrupted([&] { return ::write(descriptor, text.data(), text.size()); });
     if (put <= 0) return {ErrorCode::kIoError, std::strerror(errno)};
     text.remove_prefix(static_cast<std::size_t>(put));
   }

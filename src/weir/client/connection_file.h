@@ -18,7 +18,8 @@ struct ConnectionFile {
   net::Key key;
   std::vector<net::Address> servers;
 
-  /// \error kNotFound, kIoError; kPermission if others may read it; kInvalidArgument names what is wrong in it
+  /// \error kNotFound, kIoError; kPermission if others may read it; kInvalidArgument names what is wrong in it, or says that it is not a
+  ///        file or has more than 1 MiB
   static Result<ConnectionFile> read(const std::string& path);
   /// Replaces the file as a whole; readable by its owner only.  \error kIoError
   [[nodiscard]] Status write(const std::string& path) const;

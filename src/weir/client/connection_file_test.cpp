@@ -73,6 +73,27 @@ TEST_F(ConnectionFileTest, NamesWhatIsWrong) {
   EXPECT_THAT(ConnectionFile::read(path_), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("servers")));
 }
 
+// A wrong name in WEIR_FS must not read a disk, or wait for ever.
+TEST_F(ConnectionFileTest, RefusesWhatCannotBeOneAtOnce) {
+  put("version = 1\n");
+  std::filesystem::resize_file(path_, std::uintmax_t{1} << 42);
+  EXPECT_THAT(ConnectionFile::read(path_), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("more than 1048576 bytes")));
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(ConnectionFile::read(path_), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("not an ordinary file")));
+  EXPECT_THAT(ConnectionFile::read("/dev/zero"), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("/dev/zero")));
+  EXPECT_THAT(ConnectionFile::read("/"), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("not an ordinary file")));
+}
+
+TEST_F(ConnectionFileTest, HostileTextEndsSoon) {
+  const std::size_t most = std::size_t{1} << 20;
+  for (const std::string& text : {std::string(most, '['), "x = " + std::string(most - 4, '['), std::string(most, '\0'),
+                                  "x = \"" + std::string(most - 5, 'a'), "a." + std::string(most - 2, '.')}) {
+    put(text);
+    EXPECT_THAT(ConnectionFile::read(path_), StatusIs(ErrorCode::kInvalidArgument)) << text.substr(0, 8);
+  }
+}
+
 TEST_F(ConnectionFileTest, TakesTheKeyFromAFileBesideIt) {
   const net::Key key = net::Key::random();
   const std::string key_file = path_ + ".key";

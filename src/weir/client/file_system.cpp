@@ -209,15 +209,19 @@ std::vector<std::string> FileSystem::target_hosts() const {
 
 std::string FileSystem::this_host() { return net::Identity::of_this_process().host; }
 
-Result<std::vector<TargetUsage>> FileSystem::usage() const {
+Result<std::vector<TargetUsage>> FileSystem::usage(bool counts_stored) const {
   std::vector<TargetUsage> out;
   for (std::uint32_t i = 0; i < session_->server_count(); ++i) {
-    WEIR_TRY(const wire::UsageT usage, session_->call<wire::UsageT>(i, wire::UsageOfT{}));
+    wire::UsageOfT request;
+    request.counts_stored = counts_stored;
+    WEIR_TRY(const wire::UsageT usage, session_->call<wire::UsageT>(i, request));
     // Every server knows its own store only.
     WEIR_TRY(const wire::MembersT members, session_->call<wire::MembersT>(i, wire::MembershipT{}));
     for (const auto& server : members.servers) {
       if (server->index != i) continue;
-      out.push_back({i, server->address, server->store, usage.capacity_bytes, usage.used_bytes, usage.subfiles});
+      std::string disk = usage.disk == 0 ? "" : concat(server->host, " ", usage.disk);
+      out.push_back({i, server->address, server->store, usage.capacity_bytes, usage.used_bytes, usage.subfiles,
+                     std::move(disk), usage.stored_bytes});
     }
   }
   return out;

@@ -70,9 +70,11 @@ struct TargetUsage {
   std::uint32_t target = 0;
   std::string address;
   std::string store;
-  Offset capacity_bytes = 0;
-  Offset used_bytes = 0;
+  Offset capacity_bytes = 0;  ///< Of a disk store: of its disk.
+  Offset used_bytes = 0;      ///< The same, by others too.
   Offset subfiles = 0;
+  std::string disk;  ///< Targets with the same one share a disk, its capacity and its use.  Empty: memory of its own.
+  Offset stored_bytes = -1;  ///< Of this target alone; -1: not asked for.
 };
 
 struct CreateOptions {
@@ -306,7 +308,8 @@ class FileSystem {
   [[nodiscard]] std::vector<std::string> target_hosts() const;
   /// The host of this process: memory of targets that have the same can be mapped.
   [[nodiscard]] static std::string this_host();
-  Result<std::vector<TargetUsage>> usage() const;
+  /// `counts_stored`: stored_bytes too, for which disk stores look at every file.
+  Result<std::vector<TargetUsage>> usage(bool counts_stored = false) const;
   /// Of every server, whether it answers or not.
   [[nodiscard]] std::vector<ServerStatus> server_status() const;
   /// Compares names with subfiles.  A file that is written meanwhile is no error.

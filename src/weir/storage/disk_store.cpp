@@ -221,7 +221,17 @@ class DiskStore final : public Store {
       subfiles_ = static_cast<Offset>(all.size());
     }
     usage.subfiles = *subfiles_;
+    WEIR_TRY(usage.disk, directory_.disk());
     return usage;
+  }
+
+  Result<Offset> stored_bytes() override {
+    Offset blocks = 0;
+    WEIR_RETURN_IF_ERROR(directory_.visit_files([&](const std::string& path, const std::optional<FileName>& name) {
+      struct stat status {};
+      if (name && ::lstat(path.c_str(), &status) == 0) blocks += status.st_blocks;
+    }));
+    return 512 * blocks;
   }
 
   Result<std::vector<SubfileId>> list() override {

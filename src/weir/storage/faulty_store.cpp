@@ -45,6 +45,10 @@ Result<Usage> FaultyStore::usage() {
   return faults_->run("usage", [&] { return store_->usage(); });
 }
 
+Result<Offset> FaultyStore::stored_bytes() {
+  return faults_->run("stored_bytes", [&] { return store_->stored_bytes(); });
+}
+
 Result<std::vector<SubfileId>> FaultyStore::list() {
   return faults_->run("list", [&] { return store_->list(); });
 }

@@ -75,6 +75,7 @@ class FaultyStore final : public Store {
   Result<SubfileInfo> info(SubfileId id) override;
   Status remove(SubfileId id) override;
   Result<Usage> usage() override;
+  Result<Offset> stored_bytes() override;
   Result<std::vector<SubfileId>> list() override;
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override;
   void note_written(SubfileId id, Offset to, Offset file_end) override;  // cannot fail, is not counted

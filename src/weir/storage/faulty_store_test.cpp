@@ -47,6 +47,7 @@ int use_all(Store& store) {
                                 store.sync(kFaultyId),
                                 store.info(kFaultyId).status(),
                                 store.usage().status(),
+                                store.stored_bytes().status(),
                                 store.list().status(),
                                 store.map(kFaultyId, 0, 5, true).status(),
                                 store.share(kFaultyId, true, 0, Peers::kOwn).status(),

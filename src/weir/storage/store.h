@@ -41,9 +41,10 @@ struct SubfileInfo {
 };
 
 struct Usage {
-  Offset capacity_bytes = 0;
-  Offset used_bytes = 0;
+  Offset capacity_bytes = 0;  ///< Of a disk store: of its disk.
+  Offset used_bytes = 0;      ///< The same, by others too.
   Offset subfiles = 0;
+  std::uint64_t disk = 0;  ///< Stores with the same number share a disk; 0: memory of its own.
 };
 
 /// Memory of a subfile that other processes can map: see MemoryStore.
@@ -87,6 +88,11 @@ class Store {
   virtual Status remove(SubfileId id) = 0;
 
   virtual Result<Usage> usage() = 0;
+  /// Room that the store itself takes; may look at every file.
+  virtual Result<Offset> stored_bytes() {
+    WEIR_TRY(const Usage all, usage());
+    return all.used_bytes;
+  }
 
   /// All subfiles that take room, ascending.
   virtual Result<std::vector<SubfileId>> list() = 0;

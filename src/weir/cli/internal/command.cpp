@@ -1,7 +1,10 @@
 #include <weir/cli/internal/command.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
+
+#include <fmt/format.h>
 
 #include <weir/cli/internal/read_all.h>
 #include <weir/layout/language.h>
@@ -10,18 +13,22 @@ namespace weir::cli::internal {
 namespace {
 
 constexpr std::size_t kCaretWindow = 72;
+constexpr std::size_t kMostTextBytes = std::size_t{256} << 20;  // a pattern of millions of segments has less
 
 Result<std::string> read_text(const std::string& argument, Console& console) {
   if (argument.empty() || argument[0] != '@') return argument;
   const std::string name = argument.substr(1);
   std::string text;
   if (name == "-") {
-    text = read_all(console.in);
+    text = read_all(console.in, kMostTextBytes);
   } else {
     std::ifstream file(name, std::ios::binary);
-    text = read_all(file);
-    if (file.bad() || !file.eof())
+    text = read_all(file, kMostTextBytes);
+    if (text.size() <= kMostTextBytes && (file.bad() || !file.eof()))
       return Status{ErrorCode::kIoError, concat("cannot read a layout from file '", name, "'")};
+  }
+  if (text.size() > kMostTextBytes) {
+    return invalid_argument(concat("'", name, "' has more than ", kMostTextBytes, " bytes: it is no layout"));
   }
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   return text;
@@ -58,14 +65,44 @@ Result<Offset> parse_size(std::string_view text) {
   return *size;
 }
 
+Status check_size(const std::string& option, Offset size, const SizeRange& range) {
+  if (size >= range.least && size <= range.most) return Status::ok();
+  return out_of_range(concat(option, " ", size, ": allowed are ", range.least, " to ", range.most, " bytes"));
+}
+
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::optional<Offset>& target,
-                      const std::string& help) {
-  const auto store = [&target, name](const std::string& text) {
+                      const std::string& help, const SizeRange& range) {
+  const auto store = [&target, name, range](const std::string& text) {
     const Result<Offset> size = parse_size(text);
     if (!size.is_ok()) throw CLI::ValidationError(name, size.status().message());
+    const Status status = check_size(name, *size, range);
+    if (!status.is_ok()) throw CLI::ValidationError(status.message());
     target = *size;
   };
   return command.add_option_function<std::string>(name, store, help)->type_name("N");
+}
+
+Offset parse_number(const std::string& option, const std::string& text, Offset least, Offset most) {
+  Offset number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most) {
+    throw CLI::ValidationError(concat(option, " ", text, ": allowed are whole numbers from ", least, " to ", most));
+  }
+  return number;
+}
+
+CLI::Option* add_decimal(CLI::App& command, const std::string& name, double& target, double least, double most,
+                         const std::string& help) {
+  const auto store = [&target, name, least, most](const std::string& text) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool is_number = error == std::errc{} && end == text.data() + text.size();
+    if (!is_number || !(number >= least && number <= most)) {
+      throw CLI::ValidationError(fmt::format("{} {}: allowed are numbers from {} to {}", name, text, least, most));
+    }
+    target = number;
+  };
+  return command.add_option_function<std::string>(name, store, help)->type_name("S");
 }
 
 CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<Offset>& target,

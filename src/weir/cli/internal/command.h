@@ -63,11 +63,36 @@ void add_command(CLI::App& parent, Selection& selection, const std::string& name
 /// Digits with K, M, G or T (powers of 1024), within [0, 2^62].
 Result<Offset> parse_size(std::string_view text);
 
+/// What a size may be.
+struct SizeRange {
+  Offset least = 0;
+  Offset most = kMaxBytes;
+};
+
+/// \error kOutOfRange: names the option, what was given, and the range
+Status check_size(const std::string& option, Offset size, const SizeRange& range);
+
 /// Declares an option or positional that takes a size.
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::optional<Offset>& target,
-                      const std::string& help);
+                      const std::string& help, const SizeRange& range = {});
 CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<Offset>& target,
                        const std::string& help);
+/// \throws CLI::ValidationError, which becomes a message about the command line
+Offset parse_number(const std::string& option, const std::string& text, Offset least, Offset most);
+
+/// Declares an option that takes a whole number from `least` to `most`; anything else is refused with that range.
+template <typename Integer>
+CLI::Option* add_number(CLI::App& command, const std::string& name, Integer& target, Offset least, Offset most,
+                        const std::string& help) {
+  const auto store = [&target, name, least, most](const std::string& text) {
+    target = static_cast<Integer>(parse_number(name, text, least, most));
+  };
+  return command.add_option_function<std::string>(name, store, help)->type_name("N");
+}
+/// The same for decimal numbers.
+CLI::Option* add_decimal(CLI::App& command, const std::string& name, double& target, double least, double most,
+                         const std::string& help);
+
 /// Declares a layout argument.
 CLI::Option* add_layout_text(CLI::App& command, const std::string& name, std::string& target, const std::string& help);
 void add_json(CLI::App& command, bool& json);

@@ -19,7 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
+#include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/read_all.h>
 #include <weir/client/connection_file.h>
 #include <weir/server/server.h>
@@ -46,7 +48,7 @@ void wait_for_end(const sigset_t& signals, const Pipe& from_parent, bool follows
   const Descriptor arrived(::signalfd(-1, &signals, SFD_CLOEXEC));
   pollfd events[2] = {{arrived.get(), POLLIN, 0}, {follows_parent ? from_parent.get() : -1, POLLIN, 0}};
   for (;;) {
-    if (::poll(events, 2, -1) < 0 && errno == EINTR) continue;
+    uninterrupted([&] { return ::poll(events, 2, -1); });
     if (events[0].revents != 0) return;
     if (from_parent.read_line() != "keep") return;
     events[1].fd = -1;
@@ -75,7 +77,7 @@ Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const
     std::fflush(nullptr);
     ::_exit(code);
   }
-  ::waitpid(middle, nullptr, 0);
+  uninterrupted([&] { return ::waitpid(middle, nullptr, 0); });
   up.write = Pipe();
   down.read = Pipe();
   const std::string number = up.read.read_line();
@@ -147,16 +149,15 @@ Result<std::string> check_store(const std::string& store) {
 }
 
 Status check_server_count(int servers) {
-  if (servers >= 1 && servers <= 1024) return Status::ok();
-  return invalid_argument(concat("--servers ", servers, ": from 1 to 1024"));
+  if (servers >= 1 && servers <= kMostServers) return Status::ok();
+  return out_of_range(concat("--servers ", servers, ": allowed are whole numbers from 1 to ", kMostServers));
 }
 
 std::string Pipe::read_line() const {
   std::string line;
   char c = 0;
   for (;;) {
-    const ssize_t count = ::read(get(), &c, 1);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = uninterrupted([&] { return ::read(get(), &c, 1); });
     if (count <= 0 || c == '\n') return line;
     line.push_back(c);
   }
@@ -165,7 +166,7 @@ std::string Pipe::read_line() const {
 void Pipe::write_line(const std::string& line) const {
   const std::string text = line + "\n";
   // A peer that is gone shows when the next line is read.
-  static_cast<void>(!::write(get(), text.data(), text.size()));
+  static_cast<void>(!uninterrupted([&] { return ::write(get(), text.data(), text.size()); }));
 }
 
 Result<PipeEnds> make_pipe() {

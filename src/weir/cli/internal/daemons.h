@@ -25,9 +25,6 @@
 
 namespace weir::cli::internal {
 
-inline constexpr const char* kAheadHelp =
-    "Most memory that each memory store makes ready ahead of use, so that new files are written faster [164M]; 0: none";
-
 struct DaemonOptions {
   int servers = 1;
   std::string store = "memory";

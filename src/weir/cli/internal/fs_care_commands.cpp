@@ -107,7 +107,8 @@ void add_care_commands(CLI::App& app, Selection& selection) {
       [](CLI::App& command, RelayoutOptions& options) {
         command.add_option("PATH", options.path, "The file")->required();
         add_layout_text(command, "LAYOUT", options.layout, "How to store it");
-        add_size(command, "--buffer", options.buffer, "Most bytes of buffers [64M]");
+        add_size(command, "--buffer", options.buffer, "Most bytes of buffers [64M]",
+                 {Offset{64} << 10, Offset{1} << 40});
         add_file_system(command, options.file_system);
       },
       relayout);

@@ -7,10 +7,19 @@ void add_file_system(CLI::App& command, FileSystemOptions& options) {
       .add_option("--fs", options.file_system,
                   "The file system: a connection file, or addresses [$WEIR_FS, or that of `weir up`]")
       ->type_name("FS");
-  command.add_option("--timeout", options.timeout, "Seconds that a call to a server may take")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->type_name("S");
+  add_decimal(command, "--timeout", options.timeout, 0.001, 86400, "Seconds that a call to a server may take [10]");
+}
+
+void add_capacity(CLI::App& command, std::optional<Offset>& capacity) {
+  add_size(command, "--capacity", capacity, "Most bytes of each memory store [its share of half of the memory]",
+           kCapacityRange);
+}
+
+void add_ahead(CLI::App& command, std::optional<Offset>& ahead) {
+  add_size(command, "--ahead", ahead,
+           "Most memory that each memory store makes ready ahead of use, so that new files are written faster [164M]; "
+           "0: none",
+           kAheadRange);
 }
 
 Result<client::FileSystem> connect(const FileSystemOptions& options) {

@@ -15,14 +15,21 @@ struct FileSystemOptions {
 void add_file_system(CLI::App& command, FileSystemOptions& options);
 Result<client::FileSystem> connect(const FileSystemOptions& options);
 
+/// Options of servers, for all commands that start some.
+inline constexpr Offset kMostServers = 1024;
+inline constexpr SizeRange kCapacityRange{Offset{1} << 20, kMaxBytes};
+inline constexpr SizeRange kAheadRange{0, Offset{1} << 40};
+void add_capacity(CLI::App& command, std::optional<Offset>& capacity);
+void add_ahead(CLI::App& command, std::optional<Offset>& ahead);
+
 /// "/out" of "weir:/out", "out" or "/out": names in the file system are absolute.
 std::string weir_path(const std::string& text);
 
 // One function for each file of subcommands.
 void add_daemon_commands(CLI::App& app, Selection& selection);  // up, down, status
-void add_name_commands(CLI::App& app, Selection& selection);    // ls, stat, mkdir, rm, mv, df
+void add_name_commands(CLI::App& app, Selection& selection);    // ls, stat, du, mkdir, rm, mv, df
 void add_sync_command(CLI::App& app, Selection& selection);     // sync
-void add_copy_commands(CLI::App& app, Selection& selection);    // put, get, cat
+void add_copy_commands(CLI::App& app, Selection& selection);    // put, get, cp, cat
 void add_care_commands(CLI::App& app, Selection& selection);    // relayout, fsck
 
 }  // namespace weir::cli::internal

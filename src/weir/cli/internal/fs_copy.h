@@ -1,6 +1,6 @@
 #pragma once
 
-// Copies of whole files into and out of a file system, as `weir put` and `weir get` make them.
+// Copies into, out of and within a file system, as `weir put`, `weir get` and `weir cp` make them.
 
 #include <weir/cli/internal/fs_connect.h>
 
@@ -15,11 +15,16 @@ struct TransferOptions {
   Offset element = 0;
   int jobs = 4;
   bool verify = false;
-  bool is_resumable = true;  ///< get: what is there of a copy that failed stays, for the next try.
+  bool recursive = false;
+  bool is_resumable = false;  ///< What is there of a copy that was interrupted stays, for the next try.
+  bool is_quiet = false;      ///< No progress.
+  bool has_summary = false;   ///< Say at the end what was copied.
+  bool json = false;          ///< The same, in JSON on standard output.
 };
 
-/// \returns an exit code; kExitInterrupted after Ctrl-C.
+/// \returns an exit code: kExitNo if something of a tree was left out, kExitInterrupted after Ctrl-C.
 Result<int> put(const TransferOptions& options, Console& console);
 Result<int> get(const TransferOptions& options, Console& console);
+Result<int> copy_within(const TransferOptions& options, Console& console);
 
 }  // namespace weir::cli::internal

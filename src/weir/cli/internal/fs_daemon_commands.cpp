@@ -20,6 +20,7 @@
 #include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/progress.h>
+#include <weir/cli/internal/read_all.h>
 #include <weir/client/connection_file.h>
 
 namespace weir::cli::internal {
@@ -64,11 +65,22 @@ bool any_runs(const std::vector<Process>& processes) {
 
 // What the file says and the command line does not.
 Status read_config(UpOptions& options, const CLI::App& command) {
-  const toml::table table = toml::parse_file(options.config);
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  std::ifstream file(options.config, std::ios::binary);
+  const std::string text = read_all(file, kMost);
+  if (text.size() > kMost) {
+    return invalid_argument(concat("config file ", options.config, ": it has more than ", kMost, " bytes"));
+  }
+  if (!file.eof()) return Status(ErrorCode::kIoError, concat("config file ", options.config, ": cannot read it"));
+  const toml::table table = toml::parse(text, options.config);
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
     if (name == "servers" && value.is_integer()) {
-      if (command.count("--servers") == 0) options.daemons.servers = static_cast<int>(value.value_or<std::int64_t>(1));
+      const auto servers = value.value_or<std::int64_t>(0);
+      if (servers < 1 || servers > kMostServers) {
+        return out_of_range(concat(options.config, ": servers = ", servers, ": allowed are 1 to ", kMostServers));
+      }
+      if (command.count("--servers") == 0) options.daemons.servers = static_cast<int>(servers);
     } else if (name == "store" && value.is_string()) {
       if (command.count("--store") == 0) options.daemons.store = value.value_or(std::string());
     } else if (name == "listen" && value.is_string()) {
@@ -77,9 +89,11 @@ Status read_config(UpOptions& options, const CLI::App& command) {
       if (command.count("--connection") == 0) options.connection = value.value_or(std::string());
     } else if (name == "capacity" && value.is_string()) {
       WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
+      WEIR_RETURN_IF_ERROR(check_size(concat(options.config, ": capacity"), bytes, kCapacityRange));
       if (command.count("--capacity") == 0) options.capacity = bytes;
     } else if (name == "ahead" && value.is_string()) {
       WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
+      WEIR_RETURN_IF_ERROR(check_size(concat(options.config, ": ahead"), bytes, kAheadRange));
       if (command.count("--ahead") == 0) options.daemons.ahead_bytes = bytes;
     } else {
       return invalid_argument(concat("config file ", options.config, ": '", name,
@@ -102,7 +116,6 @@ Status apply_config(UpOptions& options, const CLI::App& command) {
 
 Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   WEIR_RETURN_IF_ERROR(apply_config(options, command));
-  WEIR_RETURN_IF_ERROR(check_server_count(options.daemons.servers));
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
   WEIR_TRY(const std::string path, connection_path(options.connection));
   if (any_runs(load_processes(path))) {
@@ -205,11 +218,10 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       "  weir up --servers 2 --store disk:/scratch/weir\n"
       "  weir up --config weir.toml      servers = 4, store = \"memory\", capacity = \"2G\", listen = \"10.0.0.1\"\n");
   auto options = std::make_shared<UpOptions>();
-  start->add_option("--servers", options->daemons.servers, "How many")->capture_default_str();
+  add_number(*start, "--servers", options->daemons.servers, 1, kMostServers, "How many [1]");
   start->add_option("--store", options->daemons.store, "Where bytes go: memory, or disk:DIR")->capture_default_str();
-  add_size(*start, "--capacity", options->capacity,
-           "Most bytes of each memory store; 0: its share of half of the memory [0]");
-  add_size(*start, "--ahead", options->daemons.ahead_bytes, kAheadHelp);
+  add_capacity(*start, options->capacity);
+  add_ahead(*start, options->daemons.ahead_bytes);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");
   add_connection(*start, options->connection);
@@ -221,9 +233,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       app, selection, "down", "Stop the servers that `weir up` started", "Example:\n  weir down\n",
       [](CLI::App& command, DownOptions& how) {
         add_connection(command, how.connection);
-        command.add_option("--patience", how.patience, "Seconds to wait before servers are killed")
-            ->check(CLI::NonNegativeNumber)
-            ->capture_default_str();
+        add_decimal(command, "--patience", how.patience, 0, 86400, "Seconds to wait before servers are killed [30]");
       },
       down);
   add_command<StatusOptions>(

@@ -1,11 +1,14 @@
-// weir ls, stat, mkdir, rm, mv, df
+// weir ls, stat, du, mkdir, rm, mv, df
 
 #include <ctime>
+#include <map>
 
 #include <fmt/format.h>
 
+#include <weir/cli/internal/copy_tree.h>
 #include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/json_text.h>
+#include <weir/cli/internal/printable.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>
 
@@ -19,8 +22,24 @@ using client::TargetUsage;
 
 struct PathOptions {
   FileSystemOptions file_system;
-  std::string path = "/";
+  std::string path;
+  bool json = false;
+};
+
+struct ListOptions {
+  FileSystemOptions file_system;
+  std::vector<std::string> paths;
   bool is_long = false;
+  bool recursive = false;
+  bool json = false;
+};
+
+struct DiskUseOptions {
+  FileSystemOptions file_system;
+  std::vector<std::string> paths;
+  bool all = false;
+  bool summarize = false;
+  bool bytes = false;
   bool json = false;
 };
 
@@ -52,46 +71,185 @@ std::string time_text(std::int64_t nanoseconds) {
   return text;
 }
 
-std::string join(const std::string& folder, const std::string& name) {
-  return folder == "/" ? concat("/", name) : concat(folder, "/", name);
-}
-
 // ---- ls ------------------------------------------------------------------------------------------------------------
 
-Status list_long(const FileSystem& fs, const std::string& folder, const Entry& entry, std::ostream& out) {
-  WEIR_TRY(const Stat stat, fs.stat(join(folder, entry.name)));
-  out << fmt::format("{}{:04o} {:>5} {:>5} {:>14} {} {}{}\n", stat.is_directory ? 'd' : '-', stat.mode, stat.uid,
-                     stat.gid, stat.size, time_text(stat.changed_ns), entry.name, stat.is_directory ? "/" : "");
-  return Status::ok();
-}
+// A name to be listed; what it is comes along if it was asked for.
+struct Listed {
+  std::string path;
+  std::string name;  ///< As shown: of a directory's entry without that directory.
+  bool is_directory = false;
+  std::optional<Stat> stat;
+};
 
-void list_json(const std::vector<Entry>& entries, std::ostream& out) {
-  std::string text;
-  JsonWriter json(text);
-  json.begin_array();
-  for (const Entry& entry : entries) {
-    json.begin_object().field("name", std::string_view(entry.name)).field("directory", entry.is_directory).end_object();
-  }
-  json.end_array();
-  out << text << '\n';
-}
+class Lister {
+ public:
+  Lister(const FileSystem& fs, const ListOptions& options, Console& console)
+      : fs_(fs), options_(options), console_(console), json_(text_) {}
 
-Result<int> list(const PathOptions& options, Console& console) {
-  WEIR_TRY(const FileSystem fs, connect(options.file_system));
-  const std::string path = weir_path(options.path);
-  WEIR_TRY(const std::vector<Entry> entries, fs.list(path));
-  if (options.json) {
-    list_json(entries, console.out);
+  Result<int> run() {
+    std::vector<std::string> paths = options_.paths;
+    if (paths.empty()) paths.emplace_back("/");
+    if (options_.json) json_.begin_array();
+    has_titles_ = options_.recursive || paths.size() > 1;
+    for (const std::string& text : paths) WEIR_RETURN_IF_ERROR(list_argument(weir_path(text)));
+    if (options_.json) {
+      json_.end_array();
+      console_.out << text_ << '\n';
+    }
     return kExitOk;
   }
-  for (const Entry& entry : entries) {
-    if (options.is_long) {
-      WEIR_RETURN_IF_ERROR(list_long(fs, path, entry, console.out));
-    } else {
-      console.out << entry.name << (entry.is_directory ? "/\n" : "\n");
-    }
+
+ private:
+  Status list_argument(const std::string& path) {
+    WEIR_TRY(const Stat found, fs_.stat(path));
+    if (found.is_directory) return list_directory(path);
+    show({path, path, false, found});
+    return Status::ok();
   }
-  return kExitOk;
+
+  Status list_directory(const std::string& path) {
+    WEIR_TRY(const std::vector<Entry> entries, fs_.list(path));
+    if (has_titles_ && !options_.json) console_.out << (is_first_ ? "" : "\n") << printable(path) << ":\n";
+    is_first_ = false;
+    for (const Entry& entry : entries) {
+      Listed one{join_path(path, entry.name), entry.name, entry.is_directory, std::nullopt};
+      if (options_.is_long) {
+        const Result<Stat> found = fs_.stat(one.path);
+        if (!found.is_ok() && found.status().code() == ErrorCode::kNotFound) continue;  // removed since it was listed
+        WEIR_RETURN_IF_ERROR(found.status());
+        one.stat = *found;
+      }
+      show(one);
+    }
+    for (const Entry& entry : entries) {
+      if (!options_.recursive || !entry.is_directory || !is_entry_name(entry.name)) continue;
+      const Status status = list_directory(join_path(path, entry.name));
+      if (!status.is_ok() && status.code() != ErrorCode::kNotFound) return status;
+    }
+    return Status::ok();
+  }
+
+  void show(const Listed& one) {
+    if (options_.json) {
+      json_.begin_object().field("name", std::string_view(one.name)).field("directory", one.is_directory);
+      if (options_.recursive) json_.field("path", std::string_view(one.path));
+      if (one.stat && options_.is_long) {
+        json_.field("mode", static_cast<Offset>(one.stat->mode)).field("uid", static_cast<Offset>(one.stat->uid));
+        json_.field("gid", static_cast<Offset>(one.stat->gid)).field("size", one.stat->size);
+        json_.field("changed_ns", one.stat->changed_ns);
+      }
+      json_.end_object();
+      return;
+    }
+    if (one.stat && options_.is_long) {
+      console_.out << fmt::format("{}{:04o} {:>5} {:>5} {:>14} {} ", one.is_directory ? 'd' : '-', one.stat->mode,
+                                  one.stat->uid, one.stat->gid, one.stat->size, time_text(one.stat->changed_ns));
+    }
+    console_.out << printable(one.name) << (one.is_directory ? "/\n" : "\n");
+    is_first_ = false;
+  }
+
+  const FileSystem& fs_;
+  const ListOptions& options_;
+  Console& console_;
+  std::string text_;
+  JsonWriter json_;
+  bool has_titles_ = false;
+  bool is_first_ = true;
+};
+
+Result<int> list(const ListOptions& options, Console& console) {
+  WEIR_TRY(const FileSystem fs, connect(options.file_system));
+  return Lister(fs, options, console).run();
+}
+
+// ---- du ------------------------------------------------------------------------------------------------------------
+
+struct DiskUse {
+  Offset size = 0;    ///< What readers see.
+  Offset stored = 0;  ///< Room taken on targets.
+  Offset files = 0;
+};
+
+class DiskUseReport {
+ public:
+  DiskUseReport(const FileSystem& fs, const DiskUseOptions& options, std::ostream& out)
+      : fs_(fs), options_(options), out_(out), json_(text_) {}
+
+  Result<int> run() {
+    std::vector<std::string> paths = options_.paths;
+    if (paths.empty()) paths.emplace_back("/");
+    if (options_.json) json_.begin_array();
+    for (const std::string& text : paths) {
+      const std::string path = weir_path(text);
+      WEIR_TRY(const Stat found, fs_.stat(path));
+      WEIR_TRY(const DiskUse use, found.is_directory ? directory(path) : Result<DiskUse>(of(found)));
+      if (!found.is_directory || options_.summarize) show(path, found.is_directory, use);
+    }
+    if (options_.json) {
+      json_.end_array();
+      out_ << text_ << '\n';
+    }
+    return kExitOk;
+  }
+
+ private:
+  static DiskUse of(const Stat& stat) {
+    DiskUse use{stat.size, 0, 1};
+    for (const Stat::Subfile& subfile : stat.subfiles) use.stored += subfile.stored_bytes;
+    return use;
+  }
+
+  Result<DiskUse> directory(const std::string& path) {
+    DiskUse sum;
+    WEIR_TRY(const std::vector<Entry> entries, fs_.list(path));
+    for (const Entry& entry : entries) {
+      if (!is_entry_name(entry.name)) continue;
+      const std::string inner = join_path(path, entry.name);
+      WEIR_TRY(const DiskUse use, entry.is_directory ? directory(inner) : file(inner));
+      sum.size += use.size;
+      sum.stored += use.stored;
+      sum.files += use.files;
+    }
+    if (!options_.summarize) show(path, true, sum);
+    return sum;
+  }
+
+  Result<DiskUse> file(const std::string& path) {
+    const Result<Stat> found = fs_.stat(path);
+    if (!found.is_ok() && found.status().code() == ErrorCode::kNotFound)
+      return DiskUse{};  // removed since it was listed
+    if (!found.is_ok()) return found.status();
+    const DiskUse use = of(*found);
+    if (options_.all && !options_.summarize) show(path, false, use);
+    return use;
+  }
+
+  void show(const std::string& path, bool is_directory, const DiskUse& use) {
+    if (options_.json) {
+      json_.begin_object().field("path", std::string_view(path)).field("directory", is_directory);
+      json_.field("size", use.size).field("stored_bytes", use.stored).field("files", use.files).end_object();
+      return;
+    }
+    const auto text = [&](Offset bytes) {
+      return options_.bytes ? std::to_string(bytes) : bytes_text(static_cast<double>(bytes));
+    };
+    if (is_first_) out_ << fmt::format("{:>14} {:>14} {:>8}  {}\n", "size", "stored", "files", "path");
+    is_first_ = false;
+    out_ << fmt::format("{:>14} {:>14} {:>8}  {}\n", text(use.size), text(use.stored), use.files, printable(path));
+  }
+
+  const FileSystem& fs_;
+  const DiskUseOptions& options_;
+  std::ostream& out_;
+  std::string text_;
+  JsonWriter json_;
+  bool is_first_ = true;
+};
+
+Result<int> show_disk_use(const DiskUseOptions& options, Console& console) {
+  WEIR_TRY(const FileSystem fs, connect(options.file_system));
+  return DiskUseReport(fs, options, console.out).run();
 }
 
 // ---- stat ----------------------------------------------------------------------------------------------------------
@@ -115,8 +273,8 @@ void stat_json(const std::string& path, const Stat& stat, std::ostream& out) {
 }
 
 void stat_text(const std::string& path, const Stat& stat, std::ostream& out) {
-  out << fmt::format("{}: {}, mode {:04o}, owner {}, group {}\n", path, stat.is_directory ? "directory" : "file",
-                     stat.mode, stat.uid, stat.gid);
+  out << fmt::format("{}: {}, mode {:04o}, owner {}, group {}\n", printable(path),
+                     stat.is_directory ? "directory" : "file", stat.mode, stat.uid, stat.gid);
   out << fmt::format("  created {}, changed {} (UTC)\n", time_text(stat.created_ns), time_text(stat.changed_ns));
   if (!stat.layout) return;
   out << fmt::format("  {} bytes, layout {}\n", stat.size, shorten(layout::print(*stat.layout), 200));
@@ -176,7 +334,7 @@ Status remove_tree(const FileSystem& fs, const std::string& path) {
   const Status status = fs.remove(path);
   if (status.code() != ErrorCode::kIsDirectory) return status;
   WEIR_TRY(const std::vector<Entry> entries, fs.list(path));
-  for (const Entry& entry : entries) WEIR_RETURN_IF_ERROR(remove_tree(fs, join(path, entry.name)));
+  for (const Entry& entry : entries) WEIR_RETURN_IF_ERROR(remove_tree(fs, join_path(path, entry.name)));
   return path == "/" ? Status::ok() : fs.remove_directory(path);
 }
 
@@ -199,37 +357,83 @@ Result<int> move(const MoveOptions& options, Console&) {
   const std::string from = weir_path(options.from);
   std::string to = weir_path(options.to);
   const Result<Stat> target = fs.stat(to);
-  if (target.is_ok() && target->is_directory) to = join(to, from.substr(from.rfind('/') + 1));
+  if (target.is_ok() && target->is_directory) to = join_path(to, from.substr(from.rfind('/') + 1));
   WEIR_RETURN_IF_ERROR(fs.rename(from, to));
   return kExitOk;
 }
 
 // ---- df ------------------------------------------------------------------------------------------------------------
 
+/// Targets that share room: those of one disk, or one memory store.
+struct Disk {
+  std::vector<std::uint32_t> targets;
+  std::string store;
+  Offset capacity = 0;
+  Offset free = 0;
+  Offset stored = 0;  ///< By Weir.
+  Offset subfiles = 0;
+};
+
+std::vector<Disk> disks_of(const std::vector<TargetUsage>& usage) {
+  std::vector<Disk> disks;
+  std::map<std::string, std::size_t> known;
+  for (const TargetUsage& one : usage) {
+    const auto [place, is_new] = known.try_emplace(one.disk, disks.size());
+    const bool is_own = one.disk.empty();
+    if (is_new || is_own) {
+      disks.push_back({{}, one.store, one.capacity_bytes, one.capacity_bytes - one.used_bytes, 0, 0});
+    }
+    Disk& disk = is_own ? disks.back() : disks[place->second];
+    disk.targets.push_back(one.target);
+    disk.stored += one.stored_bytes;
+    disk.subfiles += one.subfiles;
+  }
+  return disks;
+}
+
+// "0-2,5"
+std::string targets_text(const std::vector<std::uint32_t>& targets) {
+  std::string text;
+  for (std::size_t i = 0; i < targets.size();) {
+    std::size_t last = i;
+    while (last + 1 < targets.size() && targets[last + 1] == targets[last] + 1) ++last;
+    text += concat(text.empty() ? "" : ",", targets[i]);
+    if (last > i) text += concat("-", targets[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+void usage_json(const std::vector<TargetUsage>& usage, std::ostream& out) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_array();
+  for (const Disk& disk : disks_of(usage)) {
+    json.begin_object().key("targets").begin_array();
+    for (const std::uint32_t target : disk.targets) json.value(static_cast<Offset>(target));
+    json.end_array().key("addresses").begin_array();
+    for (const std::uint32_t target : disk.targets) json.value(std::string_view(usage[target].address));
+    json.end_array().field("store", std::string_view(disk.store)).field("capacity_bytes", disk.capacity);
+    json.field("used_bytes", disk.stored).field("free_bytes", disk.free).field("subfiles", disk.subfiles).end_object();
+  }
+  json.end_array();
+  out << text << '\n';
+}
+
 Result<int> show_usage(const UsageOptions& options, Console& console) {
   WEIR_TRY(const FileSystem fs, connect(options.file_system));
-  WEIR_TRY(const std::vector<TargetUsage> targets, fs.usage());
+  WEIR_TRY(const std::vector<TargetUsage> targets, fs.usage(true));
   if (options.json) {
-    std::string text;
-    JsonWriter json(text);
-    json.begin_array();
-    for (const TargetUsage& one : targets) {
-      json.begin_object()
-          .field("target", static_cast<Offset>(one.target))
-          .field("address", std::string_view(one.address));
-      json.field("store", std::string_view(one.store)).field("capacity_bytes", one.capacity_bytes);
-      json.field("used_bytes", one.used_bytes).field("subfiles", one.subfiles).end_object();
-    }
-    json.end_array();
-    console.out << text << '\n';
+    usage_json(targets, console.out);
     return kExitOk;
   }
-  console.out << fmt::format("{:>6} {:<24} {:<20} {:>12} {:>12} {:>10}\n", "target", "address", "store", "capacity",
-                             "used", "subfiles");
-  for (const TargetUsage& one : targets) {
-    console.out << fmt::format("{:>6} {:<24} {:<20} {:>12} {:>12} {:>10}\n", one.target, one.address, one.store,
-                               bytes_text(static_cast<double>(one.capacity_bytes)),
-                               bytes_text(static_cast<double>(one.used_bytes)), one.subfiles);
+  console.out << fmt::format("{:<10} {:<28} {:>12} {:>12} {:>12} {:>10}\n", "targets", "store", "capacity", "used",
+                             "free", "subfiles");
+  for (const Disk& disk : disks_of(targets)) {
+    console.out << fmt::format("{:<10} {:<28} {:>12} {:>12} {:>12} {:>10}\n", targets_text(disk.targets), disk.store,
+                               bytes_text(static_cast<double>(disk.capacity)),
+                               bytes_text(static_cast<double>(disk.stored)), bytes_text(static_cast<double>(disk.free)),
+                               disk.subfiles);
   }
   return kExitOk;
 }
@@ -243,15 +447,32 @@ void declare_path(CLI::App& command, PathOptions& options) {
 }  // namespace
 
 void add_name_commands(CLI::App& app, Selection& selection) {
-  add_command<PathOptions>(
-      app, selection, "ls", "List a directory", "Example:\n  weir ls -l /results\n",
-      [](CLI::App& command, PathOptions& options) {
-        command.add_option("PATH", options.path, "The directory")->capture_default_str();
+  add_command<ListOptions>(
+      app, selection, "ls", "List directories and files",
+      "Names with control characters are shown as words for the shell: $'a\\nb'.\n\n"
+      "Examples:\n  weir ls -l /results\n  weir ls -R\n",
+      [](CLI::App& command, ListOptions& options) {
+        command.add_option("PATH", options.paths, "Directories or files [/]");
         command.add_flag("-l,--long", options.is_long, "With mode, owner, size and time");
+        command.add_flag("-R,--recursive", options.recursive, "Directories below too");
         add_file_system(command, options.file_system);
         add_json(command, options.json);
       },
       list);
+  add_command<DiskUseOptions>(
+      app, selection, "du", "Sizes of directories, and the room that they take",
+      "Size is what readers see, stored the room taken: less if there are holes, more since stores round up.\n\n"
+      "Examples:\n  weir du -s /results /input\n  weir du -a --json\n",
+      [](CLI::App& command, DiskUseOptions& options) {
+        command.add_option("PATH", options.paths, "Directories or files [/]");
+        CLI::Option* all = command.add_flag("-a,--all", options.all, "Every file too");
+        command.add_flag("-s,--summarize", options.summarize, "Only what was asked for, not what is below it")
+            ->excludes(all);
+        command.add_flag("-b,--bytes", options.bytes, "Exact bytes");
+        add_file_system(command, options.file_system);
+        add_json(command, options.json);
+      },
+      show_disk_use);
   add_command<PathOptions>(app, selection, "stat", "Layout, sizes per target and holes of a file",
                            "Example:\n  weir stat /out.dat\n", declare_path, stat);
   add_command<PathsOptions>(
@@ -280,7 +501,9 @@ void add_name_commands(CLI::App& app, Selection& selection) {
       },
       move);
   add_command<UsageOptions>(
-      app, selection, "df", "Room on every target", "Example:\n  weir df\n",
+      app, selection, "df", "What Weir uses and what is free, once for each disk",
+      "Used is what files of this file system take; free is what anybody may still take of the disk.\n\n"
+      "Example:\n  weir df\n",
       [](CLI::App& command, UsageOptions& options) {
         add_file_system(command, options.file_system);
         add_json(command, options.json);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <weir/cli/internal/exec.h>
+#include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/job_mpi.h>
 #include <weir/cli/internal/node_address.h>
@@ -213,7 +214,7 @@ void add_serve_job(CLI::App& app, Selection& selection) {
   command->add_option("--on-node", options->on_node);
   command->add_option("--store", options->store);
   add_size(*command, "--capacity", options->capacity, "Of the store");
-  add_size(*command, "--ahead", options->ahead, kAheadHelp);
+  add_ahead(*command, options->ahead);
   command->callback([&selection, options] {
     selection.action = [options](Console& console) { return serve_job(*options, console); };
   });

@@ -45,6 +45,9 @@ class JsonWriter {
   bool needs_comma_ = false;
 };
 
+/// Bytes of the well-formed UTF-8 character that `text` starts with; 0 if it starts with none.  \pre It is not empty.
+std::size_t utf8_length(std::string_view text);
+
 /// Appends `text` as a JSON string with its quotes.
 void append_json_string(std::string& out, std::string_view text);
 

@@ -1,43 +1,17 @@
 #include <weir/cli/internal/parallel_copy.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include <weir/cli/internal/interruption.h>
+
 namespace weir::cli::internal {
 
 namespace {
-
-// The only thing that a signal handler may do.
-std::atomic<bool> is_interrupted{false};
-void note_signal(int) { is_interrupted.store(true); }
-
-/// Notes SIGINT and SIGTERM while it lives.
-class SignalGuard {
- public:
-  SignalGuard() {
-    is_interrupted.store(false);
-    struct sigaction action {};
-    action.sa_handler = note_signal;
-    ::sigaction(SIGINT, &action, &old_int_);
-    ::sigaction(SIGTERM, &action, &old_term_);
-  }
-  ~SignalGuard() {
-    ::sigaction(SIGINT, &old_int_, nullptr);
-    ::sigaction(SIGTERM, &old_term_, nullptr);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-
- private:
-  struct sigaction old_int_ {};
-  struct sigaction old_term_ {};
-};
 
 class Copy {
  public:
@@ -45,19 +19,22 @@ class Copy {
       : next_(from), frontier_(from), to_(to), options_(options), copy_(copy) {}
 
   Status run() {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < options_.jobs; ++i) threads.emplace_back([this] { work(); });
-    threads.clear();
+    const Offset chunks = (to_ - next_ + options_.chunk_bytes - 1) / options_.chunk_bytes;
+    std::vector<std::jthread> helpers;
+    for (Offset i = 1; i < std::min<Offset>(options_.jobs, chunks); ++i) helpers.emplace_back([this] { work(); });
+    work();
+    helpers.clear();
     return status_;
   }
 
  private:
   void work() {
-    std::vector<std::byte> buffer(static_cast<std::size_t>(options_.chunk_bytes));
+    std::vector<std::byte> buffer;
     for (;;) {
       const Offset at = take();
       if (at < 0) return;
       const auto length = static_cast<std::size_t>(std::min(options_.chunk_bytes, to_ - at));
+      buffer.resize(std::max(buffer.size(), length));
       const Status status = copy_(at, std::span(buffer).first(length));
       finish(at, static_cast<Offset>(length), status);
     }
@@ -70,7 +47,7 @@ class Copy {
       return !status_.is_ok() || next_ >= to_ || next_ < frontier_ + options_.window_bytes();
     };
     changed_.wait(lock, may_go);
-    if (is_interrupted.load() && status_.is_ok()) status_ = Status(ErrorCode::kIoError, kInterrupted);
+    if (InterruptionGuard::is_interrupted() && status_.is_ok()) status_ = Status(ErrorCode::kIoError, kInterrupted);
     if (!status_.is_ok() || next_ >= to_) return -1;
     const Offset at = next_;
     next_ += options_.chunk_bytes;
@@ -103,7 +80,7 @@ class Copy {
 }  // namespace
 
 Status copy_in_parallel(Offset from, Offset to, const CopyOptions& options, const CopyChunk& copy) {
-  const SignalGuard guard;
+  const InterruptionGuard guard;
   return Copy(from, to, options, copy).run();
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 
 // Copies a range in chunks by several threads, so that an interrupted copy can go on: at any moment all chunks below a frontier are
-// done, and none beyond frontier + window is begun.  Whoever finds a copy of n bytes that was cut short knows that the first
-// n - window bytes of it are good.
+// done, and none beyond frontier + window is begun.  The first n - window bytes of a partial copy of n bytes are good.
 
 #include <functional>
 #include <span>
@@ -23,11 +22,7 @@ struct CopyOptions {
 /// Copies bytes [offset, offset + buffer.size()), using `buffer`.  Called from several threads.
 using CopyChunk = std::function<Status(Offset offset, std::span<std::byte> buffer)>;
 
-/// Calls `copy` for all chunks of [from, to).  Stops at the first error, or with kInterrupted after Ctrl-C (SIGINT, SIGTERM).
+/// Calls `copy` for all chunks of [from, to).  Stops at the first error, or with kInterrupted after Ctrl-C.
 Status copy_in_parallel(Offset from, Offset to, const CopyOptions& options, const CopyChunk& copy);
-
-/// The message of the error that Ctrl-C makes of a copy.
-inline constexpr char kInterrupted[] = "interrupted";
-inline constexpr int kExitInterrupted = 130;
 
 }  // namespace weir::cli::internal

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <weir/cli/internal/printable.h>
+
 namespace weir::cli::internal {
 
 namespace {
@@ -23,6 +25,10 @@ std::string bytes_text(double bytes) {
 }
 
 std::string progress_line(const std::string& what, Offset done, Offset all, double seconds, int columns) {
+  if (all < 0) {
+    const double per_second = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+    return fmt::format("{} {}  {}/s", what, bytes_text(static_cast<double>(done)), bytes_text(per_second));
+  }
   const double part = all > 0 ? static_cast<double>(done) / static_cast<double>(all) : 1.0;
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   std::string numbers = fmt::format(" {:3.0f} %  {} of {}", 100 * part, bytes_text(static_cast<double>(done)),
@@ -38,17 +44,17 @@ std::string progress_line(const std::string& what, Offset done, Offset all, doub
                      std::string(static_cast<std::size_t>(room - filled), ' '), numbers);
 }
 
-ProgressBar::ProgressBar(std::ostream& out, const Terminal& terminal, std::string what)
-    : out_(out), terminal_(terminal), what_(std::move(what)) {}
+ProgressBar::ProgressBar(std::ostream& out, const Terminal& terminal, const std::string& what)
+    : out_(out), terminal_(terminal), what_(printable(what)) {}
 
 ProgressBar::~ProgressBar() {
   if (is_shown_) out_ << '\n';
 }
 
 void ProgressBar::show(Offset done, Offset all) {
-  if (!terminal_.is_terminal) return;
+  if (!terminal_.is_error_terminal) return;
   const auto now = Clock::now();
-  if (is_shown_ && done < all && now - last_ < kInterval) return;
+  if (is_shown_ && done != all && now - last_ < kInterval) return;
   last_ = now;
   is_shown_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();

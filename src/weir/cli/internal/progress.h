@@ -1,8 +1,7 @@
 #pragma once
 
-// A line that tells how far long work has come; only on a terminal, and never more than ten times a second.
+// A line that tells how far long work has come; only if standard error is a terminal, and at most ten times a second.
 
-#include <atomic>
 #include <chrono>
 #include <ostream>
 #include <string>
@@ -17,12 +16,13 @@ std::string bytes_text(double bytes);
 
 class ProgressBar {
  public:
-  ProgressBar(std::ostream& out, const Terminal& terminal, std::string what);
+  ProgressBar(std::ostream& out, const Terminal& terminal, const std::string& what);
   /// Ends the line.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
+  /// `all` below 0: not known.
   void show(Offset done, Offset all);
 
  private:

@@ -4,13 +4,13 @@
 
 namespace weir::cli::internal {
 
-std::string read_all(std::istream& in) {
+std::string read_all(std::istream& in, std::size_t most) {
   std::string text;
   std::array<char, 4096> part;
   do {
     in.read(part.data(), part.size());
     text.append(part.data(), static_cast<std::size_t>(in.gcount()));
-  } while (in);
+  } while (in && text.size() <= most);
   return text;
 }
 

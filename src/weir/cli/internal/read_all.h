@@ -6,6 +6,7 @@
 namespace weir::cli::internal {
 
 /// What can be read: all, or up to where reading fails, and then the stream is bad.  (The iterators of a stream buffer would throw.)
-std::string read_all(std::istream& in);
+/// Stops behind `most` bytes: a longer result means that there were more.
+std::string read_all(std::istream& in, std::size_t most = std::string::npos - 4096);
 
 }  // namespace weir::cli::internal

@@ -415,12 +415,12 @@ constexpr char kRunHelp[] =
     "  weir run --servers 4 --store disk:/scratch/weir --timeout 2h --keep -- ./job.sh\n";
 
 void declare(CLI::App& command, RunOptions& options) {
-  command.add_option("--servers", options.servers, "How many servers [1; in a Slurm allocation one on each node]");
+  add_number(command, "--servers", options.servers, 1, kMostServers,
+             "How many servers [1; in a Slurm allocation one on each node]");
   command.add_option("--store", options.store, "Where bytes go: memory, or disk:DIR, which stays")
       ->capture_default_str();
-  add_size(command, "--capacity", options.capacity,
-           "Most bytes of each memory store; 0: its share of half of the memory [0]");
-  add_size(command, "--ahead", options.ahead, kAheadHelp);
+  add_capacity(command, options.capacity);
+  add_ahead(command, options.ahead);
   command.add_option("--layout", options.layout, "How new files are stored; view: as the program's views are")
       ->type_name("LAYOUT");
   command.add_option("--stage-in", options.stage_in, "Copy a local file or folder in before [to /SRC]")

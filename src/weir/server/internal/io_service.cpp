@@ -116,7 +116,7 @@ bool IoService::handle(const CallPtr& call) {
     case wire::Operation::RemoveSubfile: remove(call, *operation.AsRemoveSubfile()); return true;
     case wire::Operation::Inspect: inspect(call, *operation.AsInspect()); return true;
     case wire::Operation::ListSubfiles: list(call, *operation.AsListSubfiles()); return true;
-    case wire::Operation::UsageOf: usage(call); return true;
+    case wire::Operation::UsageOf: usage(call, *operation.AsUsageOf()); return true;
     case wire::Operation::Share: share(call, *operation.AsShare()); return true;
     case wire::Operation::Fence: fence(call, *operation.AsFence()); return true;
     default: return false;
@@ -463,17 +463,23 @@ void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {
       call, Length::kLong, [this] { return store_.list(); }, answer_part);
 }
 
-void IoService::usage(const CallPtr& call) {
-  at_store(
-      call, Length::kLong, [this] { return store_.usage(); },
-      [call](const Result<storage::Usage>& usage) {
-        if (!usage.is_ok()) return call->fail(usage.status());
-        wire::UsageT answer;
-        answer.capacity_bytes = usage->capacity_bytes;
-        answer.used_bytes = usage->used_bytes;
-        answer.subfiles = usage->subfiles;
-        call->answer(std::move(answer));
-      });
+void IoService::usage(const CallPtr& call, const wire::UsageOfT& request) {
+  const auto look = [this, counts_stored = request.counts_stored]() -> Result<wire::UsageT> {
+    WEIR_TRY(const storage::Usage usage, store_.usage());
+    wire::UsageT answer;
+    answer.capacity_bytes = usage.capacity_bytes;
+    answer.used_bytes = usage.used_bytes;
+    answer.subfiles = usage.subfiles;
+    answer.disk = usage.disk;
+    if (counts_stored) {
+      WEIR_TRY(answer.stored_bytes, store_.stored_bytes());
+    }
+    return answer;
+  };
+  at_store(call, Length::kLong, look, [call](const Result<wire::UsageT>& answer) {
+    if (!answer.is_ok()) return call->fail(answer.status());
+    call->answer(wire::UsageT(*answer));
+  });
 }
 
 // ---------------------------------------------------------------- fences

@@ -90,7 +90,7 @@ class IoService {
   void note_removed(SubfileId id);
   void inspect(const CallPtr& call, const wire::InspectT& request);
   void list(const CallPtr& call, const wire::ListSubfilesT& request);
-  void usage(const CallPtr& call);
+  void usage(const CallPtr& call, const wire::UsageOfT& request);
   void share(const CallPtr& call, const wire::ShareT& request);
   void fence(const CallPtr& call, const wire::FenceT& request);
   Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request);

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -145,6 +146,12 @@ Result<struct statvfs> DiskDirectory::file_system() const {
   struct statvfs system {};
   if (::statvfs(path_.c_str(), &system) != 0) return os_error("statvfs", path_, errno);
   return system;
+}
+
+Result<std::uint64_t> DiskDirectory::disk() const {
+  struct stat status {};
+  if (::fstat(lock_.get(), &status) != 0) return os_error("fstat", path_, errno);
+  return std::uint64_t{status.st_dev} | std::uint64_t{1} << 63;
 }
 
 Status DiskDirectory::sync_file_system() const {

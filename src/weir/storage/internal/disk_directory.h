@@ -33,6 +33,8 @@ class DiskDirectory {
   Result<std::vector<KeptFence>> load_fences() const;
 
   Result<struct statvfs> file_system() const;
+  /// The number of its disk on this host, never 0.
+  Result<std::uint64_t> disk() const;
   /// Makes all that was written to it durable, of others too.
   Status sync_file_system() const;
 

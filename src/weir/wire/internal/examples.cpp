@@ -119,7 +119,7 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   all.push_back(request<RemoveSubfileT>([](RemoveSubfileT& it) { it.subfile = subfile(); }));
   all.push_back(request<InspectT>([](InspectT& it) { it.subfile = subfile(); }));
   all.push_back(request<ListSubfilesT>([](ListSubfilesT& it) { it.after = subfile(), it.limit = 10; }));
-  all.push_back(request<UsageOfT>([](UsageOfT&) {}));
+  all.push_back(request<UsageOfT>([](UsageOfT& usage) { usage.counts_stored = true; }));
   all.push_back(request<ShareT>([](ShareT& it) { it.subfile = subfile(), it.for_writing = true; }));
   all.push_back(request<StatisticsT>([](StatisticsT&) {}));
   all.push_back(request<UseCounterT>([](UseCounterT& it) {
