@@ -27,6 +27,7 @@ namespace {
 
 struct UpOptions {
   DaemonOptions daemons;
+  std::optional<int> servers;
   std::string connection;
   std::string config;
   std::optional<Offset> capacity;
@@ -68,7 +69,7 @@ Status read_config(UpOptions& options, const CLI::App& command) {
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
     if (name == "servers" && value.is_integer()) {
-      if (command.count("--servers") == 0) options.daemons.servers = static_cast<int>(value.value_or<std::int64_t>(1));
+      if (command.count("--servers") == 0) options.servers = static_cast<int>(value.value_or<std::int64_t>(1));
     } else if (name == "store" && value.is_string()) {
       if (command.count("--store") == 0) options.daemons.store = value.value_or(std::string());
     } else if (name == "listen" && value.is_string()) {
@@ -102,8 +103,9 @@ Status apply_config(UpOptions& options, const CLI::App& command) {
 
 Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   WEIR_RETURN_IF_ERROR(apply_config(options, command));
-  WEIR_RETURN_IF_ERROR(check_server_count(options.daemons.servers));
+  WEIR_RETURN_IF_ERROR(check_server_count(options.servers.value_or(1)));
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
+  WEIR_TRY(options.daemons.servers, choose_server_count(options.daemons.store, options.servers, 1));
   WEIR_TRY(const std::string path, connection_path(options.connection));
   if (any_runs(load_processes(path))) {
     return Status(ErrorCode::kExists, concat("a file system is up already: ", path,
@@ -205,7 +207,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       "  weir up --servers 2 --store disk:/scratch/weir\n"
       "  weir up --config weir.toml      servers = 4, store = \"memory\", capacity = \"2G\", listen = \"10.0.0.1\"\n");
   auto options = std::make_shared<UpOptions>();
-  start->add_option("--servers", options->daemons.servers, "How many")->capture_default_str();
+  start->add_option("--servers", options->servers, "How many [as many as made the store; 1 for a new one]");
   start->add_option("--store", options->daemons.store, "Where bytes go: memory, or disk:DIR")->capture_default_str();
   add_size(*start, "--capacity", options->capacity,
            "Most bytes of each memory store; 0: its share of half of the memory [0]");

@@ -51,6 +51,7 @@ bool MetadataService::handle(const CallPtr& call) {
       call->answer(metadata_.end_relayout(*operation.AsEndRelayout(), who));
       return true;
     case wire::Operation::AllFiles: call->answer(metadata_.all_files(*operation.AsAllFiles(), who)); return true;
+    case wire::Operation::Adopt: call->answer(metadata_.adopt(*operation.AsAdopt(), who)); return true;
     case wire::Operation::Lock: lock(call, *operation.AsLock()); return true;
     case wire::Operation::Unlock: unlock(call, *operation.AsUnlock()); return true;
     case wire::Operation::UseCounter:
