@@ -254,6 +254,7 @@ class Processes {
     options.key = key_;
     options.store = options_.stores[store];
     if (options.store == "disk:") options.store += concat(static_cast<const char*>(shared_->folder), "/disk");
+    options.file_system = store + 1;  // they start at the same time, and must not each choose one
     options.capacity_bytes = options_.capacity_bytes;
     const auto server = expect(server::Server::start(options));
     const std::size_t first = store * static_cast<std::size_t>(options_.servers);
@@ -262,7 +263,7 @@ class Processes {
     std::strcpy(shared_->addresses[first + static_cast<std::size_t>(index)], address.c_str());
     shared_->server_processes[first + static_cast<std::size_t>(index)] = ::getpid();
     ::pthread_barrier_wait(&shared_->everybody);
-    server->set_members(addresses_of(store));
+    if (const Status status = server->set_members(addresses_of(store)); !status.is_ok()) give_up(status.message());
     ::pthread_barrier_wait(&shared_->everybody);
     char nothing = 0;
     while (::read(pipe_[0], &nothing, 1) < 0 && errno == EINTR) {

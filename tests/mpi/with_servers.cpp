@@ -53,7 +53,10 @@ int main(int argc, char** argv) {
     connection.servers.push_back((*server)->address());
     servers.push_back(std::move(server).value());
   }
-  for (auto& server : servers) server->set_members(connection.servers);
+  for (auto& server : servers) {
+    const weir::Status status = server->set_members(connection.servers);
+    if (!status.is_ok()) return complain(status.message());
+  }
   const auto path =
       std::filesystem::temp_directory_path() / ("weir-with-servers-" + std::to_string(::getpid()) + ".toml");
   if (const weir::Status status = connection.write(path.string()); !status.is_ok()) return complain(status.message());

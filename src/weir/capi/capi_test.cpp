@@ -47,7 +47,9 @@ class Servers {
       connection.servers.push_back((*server)->address());
       servers_.push_back(*std::move(server));
     }
-    for (auto& server : servers_) server->set_members(connection.servers);
+    for (auto& server : servers_) {
+      if (!server->set_members(connection.servers).is_ok()) return;
+    }
     path_ = std::filesystem::temp_directory_path() / ("weir-capi-" + std::to_string(::getpid()) + ".toml");
     is_up_ = connection.write(path_.string()).is_ok() && ::setenv("WEIR_FS", path_.c_str(), 1) == 0;
   }

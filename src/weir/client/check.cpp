@@ -2,6 +2,10 @@
 //
 // Subfiles are listed before names: one that is made while we look has a file by the time that names are listed, and one that is removed
 // meanwhile is looked for again before it counts as an orphan.
+//
+// Repair deletes nothing that might be data.  Subfiles that no file has get a name in /lost+found, one for all with the same number, with
+// the layout, owner and mode that is kept beside them (wire::About), or else one after the other.  What goes are copies that a relayout did not finish:
+// until it does, the old subfiles have every byte.
 
 #include <algorithm>
 #include <map>
@@ -9,15 +13,22 @@
 
 #include <weir/base/text.h>
 #include <weir/client/file_system.h>
+#include <weir/client/internal/describe.h>
 #include <weir/client/internal/session.h>
+#include <weir/server/found_files.h>
 
 namespace weir::client {
 
 namespace {
 
+using internal::Outgoing;
+using internal::Repeat;
 using internal::Session;
 
 constexpr std::uint32_t kPage = 1000;
+constexpr std::string_view kLostAndFound = "/lost+found";
+constexpr std::size_t kMostOfName = 200;  // of the name it had; a number and a suffix have room too
+constexpr int kMostAttempts = 100;
 
 struct Stored {
   std::uint32_t server;
@@ -59,6 +70,8 @@ Result<std::vector<Name>> all_names(Session& session) {
   }
 }
 
+bool is_empty(const wire::SubfileInfoT& info) { return info.length == 0 && info.stored_bytes == 0; }
+
 class Check {
  public:
   Check(Session& session, const FileSystem& fs, const CheckOptions& options)
@@ -68,16 +81,23 @@ class Check {
     std::vector<Stored> stored;
     for (std::uint32_t server = 0; server < session_.server_count(); ++server) {
       Result<std::vector<Stored>> some = stored_on(session_, server);
+      answers_.push_back(some.is_ok());
       if (!some.is_ok()) {
         find(Finding::Kind::kUnknown, concat("server ", server, ": ", some.status().message()));
         continue;
       }
       stored.insert(stored.end(), some->begin(), some->end());
     }
+    stores_ = session_.stores();
     WEIR_TRY(const std::vector<Name> names, all_names(session_));
     count(names);
     look_for_relayouts(names);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool is_pending = i > 0 && names[i].attributes.file == names[i - 1].attributes.file;
+      if (!names[i].attributes.is_directory && !is_pending) look_at_file(names[i]);
+    }
     for (const Stored& one : stored) WEIR_RETURN_IF_ERROR(look_at(one));
+    for (const auto& [data, subfiles] : orphans_) settle(data, subfiles);
     if (options_.read_data) read_all(names);
     return std::move(report_);
   }
@@ -113,6 +133,7 @@ class Check {
         end.commit = false;
         status = session_.call<wire::AttributesT>(0, std::move(end)).status();
         if (status.is_ok()) data_.erase(will_be.data);
+        if (status.is_ok()) unfinished_.insert(will_be.data);
         if (status.is_ok()) status = lower_fences(names[i - 1].attributes);
       }
       find(Finding::Kind::kRelayout, concat(names[i].path, ": a relayout did not end; the old layout serves"),
@@ -138,29 +159,188 @@ class Check {
     return one.subfile.element() < targets.size() && targets[one.subfile.element()] == one.server;
   }
 
+  // ---------------------------------------------------------------- files
+
+  // Removed, or laid out anew, since the names were listed?
+  [[nodiscard]] bool is_still(const wire::AttributesT& attributes) {
+    wire::LookupT lookup;
+    lookup.file = attributes.file;
+    const auto now = session_.call<wire::AttributesT>(0, std::move(lookup));
+    return now.status().code() != ErrorCode::kNotFound && (!now.is_ok() || now->data == attributes.data);
+  }
+
+  // Every subfile that the file should have, written or not.
+  void look_at_file(const Name& name) {
+    std::vector<Outgoing> calls;
+    std::vector<std::uint32_t> elements;
+    for (std::uint32_t element = 0; element < name.attributes.targets.size(); ++element) {
+      if (!is_reachable(name, element)) continue;
+      wire::InspectT inspect;
+      inspect.subfile = std::make_unique<wire::Subfile>(name.attributes.data, element);
+      inspect.about = session_.keeps_about();
+      calls.push_back({name.attributes.targets[element],
+                       wire::encode_request(std::move(inspect), session_.timeout_ms()),
+                       {},
+                       {},
+                       {}});
+      elements.push_back(element);
+    }
+    session_.run(calls, Repeat::kSafe);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const Result<wire::SubfileInfoT> info = session_.answer<wire::SubfileInfoT>(calls[i]);
+      if (info.is_ok()) {
+        report_.stored_bytes += info->stored_bytes;
+        look_at_about(name, elements[i], *info);
+      } else if (is_still(name.attributes)) {
+        find(Finding::Kind::kUnreadable, concat(name.path, ": subfile ", elements[i], " on server ", calls[i].server,
+                                                ": ", info.status().message()));
+      }
+    }
+  }
+
+  // Whether the server and the store are there that the subfile is on; a server that does not answer was found already.
+  bool is_reachable(const Name& name, std::uint32_t element) {
+    const std::uint32_t target = name.attributes.targets[element];
+    if (target >= session_.server_count()) {
+      find(Finding::Kind::kMissing, concat(name.path, ": subfile ", element, " is on server ", target,
+                                           "; there are only ", session_.server_count(), " servers"));
+      return false;
+    }
+    if (!answers_[target]) return false;
+    const std::uint64_t store = element < name.attributes.stores.size() ? name.attributes.stores[element] : 0;
+    if (store == 0 || stores_[target] == 0 || stores_[target] == store) return true;
+    find(Finding::Kind::kMissing,
+         concat(name.path, ": subfile ", element, " was in a store of server ", target, " that is lost"));
+    return false;
+  }
+
+  // Metadata is right; what is kept beside the subfile is for the day when there is none.
+  void look_at_about(const Name& name, std::uint32_t element, const wire::SubfileInfoT& info) {
+    if (!session_.keeps_about()) return;
+    Status status = info.about_error.empty() ? Status::ok() : corrupt(info.about_error);
+    if (status.is_ok() && !info.about.empty()) {
+      const Result<wire::AboutT> about = wire::decode_about(std::as_bytes(std::span(info.about)));
+      if (about.is_ok() && internal::is_up_to_date(*about, name.path, name.attributes)) return;
+      status = about.status();
+    }
+    const bool is_refreshed = options_.repair && refresh_about(name, element).is_ok();
+    if (!status.is_ok()) {
+      find(Finding::Kind::kSidecar,
+           concat(name.path, ": what was kept beside subfile ", element, " is damaged: ", status.message()),
+           is_refreshed);
+    } else {
+      ++(is_refreshed ? report_.refreshed_sidecars : report_.stale_sidecars);
+    }
+  }
+
+  Status refresh_about(const Name& name, std::uint32_t element) {
+    wire::DescribeT describe;
+    describe.subfile = std::make_unique<wire::Subfile>(name.attributes.data, element);
+    describe.about = internal::about_of(name.path, name.attributes, element);
+    return session_.call<wire::DoneT>(name.attributes.targets[element], std::move(describe)).status();
+  }
+
+  // ---------------------------------------------------------------- subfiles that no file has
+
   Status look_at(const Stored& one) {
     ++report_.subfiles;
+    if (belongs(one)) return Status::ok();
     wire::InspectT inspect;
     inspect.subfile = std::make_unique<wire::Subfile>(one.subfile);
+    inspect.about = true;
     const Result<wire::SubfileInfoT> info = session_.call<wire::SubfileInfoT>(one.server, std::move(inspect));
-    if (!info.is_ok()) {
+    const std::uint64_t data = one.subfile.file();
+    server::FoundSubfile found{one.server, {data, one.subfile.element()}, {}, {}, !info.is_ok()};
+    if (info.is_ok()) {
+      if (is_empty(*info)) return Status::ok();
+      report_.stored_bytes += info->stored_bytes;
+      found.info = {info->length, info->file_end, info->stored_bytes};
+      const Result<wire::AboutT> about = wire::decode_about(std::as_bytes(std::span(info->about)));
+      if (about.is_ok() && server::check_found_about(found.id, *about).is_ok()) {
+        found.about = std::make_shared<wire::AboutT>(*about);
+      }
+    } else if (info.status().code() == ErrorCode::kStale) {
+      return Status::ok();  // removed since
+    } else {
       find(Finding::Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
-      return Status::ok();
     }
-    report_.stored_bytes += info->stored_bytes;
-    if (belongs(one) || (info->length == 0 && info->stored_bytes == 0)) return Status::ok();
-    Status status;
-    if (options_.repair) {
-      wire::RemoveSubfileT remove;
-      remove.subfile = std::make_unique<wire::Subfile>(one.subfile);
-      status = session_.call<wire::DoneT>(one.server, std::move(remove)).status();
+    if (unfinished_.contains(data)) {
+      remove_copy(one);
+    } else if (data_.contains(data)) {
+      find(Finding::Kind::kOrphan, concat("server ", one.server, ": subfile ", data, ".", one.subfile.element(),
+                                          " is not where its file has it, and is left alone"));
+    } else {
+      orphans_[data].push_back(std::move(found));
     }
-    find(Finding::Kind::kOrphan,
-         concat("server ", one.server, ": subfile ", one.subfile.file(), ".", one.subfile.element(), ", ",
-                info->stored_bytes, " bytes, belongs to no file"),
-         options_.repair && status.is_ok());
     return Status::ok();
   }
+
+  void remove_copy(const Stored& one) {
+    wire::RemoveSubfileT remove;
+    remove.subfile = std::make_unique<wire::Subfile>(one.subfile);
+    const Status status = session_.call<wire::DoneT>(one.server, std::move(remove)).status();
+    find(Finding::Kind::kOrphan,
+         concat("server ", one.server, ": subfile ", one.subfile.file(), ".", one.subfile.element(),
+                " is a copy that a relayout did not finish"),
+         status.is_ok());
+  }
+
+  void settle(std::uint64_t data, const std::vector<server::FoundSubfile>& subfiles) {
+    Offset bytes = 0;
+    for (const server::FoundSubfile& one : subfiles) bytes += one.info.length;
+    std::optional<server::FoundFile> file = server::put_file_together(data, subfiles, session_.server_count());
+    std::string what =
+        concat("data ", data, ", ", subfiles.size(), " subfiles with ", bytes, " bytes, belongs to no file");
+    if (file && !file->path.empty()) what += concat("; it was ", file->path);
+    Result<std::string> moved = Status(ErrorCode::kCorrupt, "nothing can be made of it");
+    if (file && options_.repair) moved = adopt(*file, subfiles);
+    if (moved.is_ok()) what += concat("; moved to ", *moved);
+    if (!moved.is_ok() && options_.repair) what += concat("; it stays where it is: ", moved.status().message());
+    find(Finding::Kind::kOrphan, std::move(what), moved.is_ok());
+  }
+
+  /// \returns its path
+  Result<std::string> adopt(server::FoundFile& file, const std::vector<server::FoundSubfile>& subfiles) {
+    if (file.path.empty()) WEIR_RETURN_IF_ERROR(set_lengths(file, subfiles));
+    for (std::size_t i = 0; i < file.is_found.size(); ++i) {
+      if (file.is_found[i]) file.attributes.stores[i] = stores_[file.attributes.targets[i]];
+    }
+    const Status made = fs_.make_directory(std::string(kLostAndFound), 0700);
+    if (!made.is_ok() && made.code() != ErrorCode::kExists) return made;
+    std::string path = concat(kLostAndFound, "/", file.attributes.data);
+    if (!file.path.empty()) path += concat(".", file.path.substr(file.path.rfind('/') + 1, kMostOfName));
+    const std::string first = path;
+    for (int attempt = 2;; ++attempt) {
+      wire::AdoptT table;
+      table.path = path;
+      table.attributes = std::make_unique<wire::AttributesT>(file.attributes);
+      const auto attributes = session_.call<wire::AttributesT>(0, std::move(table), Repeat::kNever);
+      if (attributes.is_ok()) {
+        (void)internal::describe(session_, path, *attributes);
+        return path;
+      }
+      if (attributes.status().code() != ErrorCode::kExists || attempt > kMostAttempts) return attributes.status();
+      path = concat(first, ".", attempt);
+    }
+  }
+
+  // Of a file of which nothing is known: its subfiles one after the other are all of it.
+  Status set_lengths(const server::FoundFile& file, const std::vector<server::FoundSubfile>& subfiles) {
+    for (const server::FoundSubfile& one : subfiles) {
+      if (one.is_damaged) continue;
+      wire::TruncateT truncate;
+      truncate.subfile = std::make_unique<wire::Subfile>(one.id.file, one.id.element);
+      truncate.length = one.info.length;
+      truncate.file_end = file.size;
+      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(one.server, std::move(truncate)).status());
+      wire::SyncT sync;
+      sync.subfile = std::make_unique<wire::Subfile>(one.id.file, one.id.element);
+      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(one.server, std::move(sync)).status());
+    }
+    return Status::ok();
+  }
+
+  // ---------------------------------------------------------------- bytes
 
   void read_all(const std::vector<Name>& names) {
     Offset done = 0;
@@ -195,6 +375,10 @@ class Check {
   CheckReport report_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> data_;  // what subfiles are filed under -> targets
   std::set<std::uint64_t> files_;
+  std::vector<bool> answers_;           // of each server
+  std::vector<std::uint64_t> stores_;   // likewise; 0: not known
+  std::set<std::uint64_t> unfinished_;  // data of relayouts that were ended
+  std::map<std::uint64_t, std::vector<server::FoundSubfile>> orphans_;
 };
 
 }  // namespace

@@ -66,7 +66,12 @@ void serve_until_killed() {
   for (std::size_t at = 0, end = 0; (end = others.find(' ', at)) != std::string::npos; at = end + 1) {
     members.push_back({others.substr(at, end - at)});
   }
-  (*server)->set_members(members);
+  // Servers from 1 on are not told of others; then they are not complete, and need not be.
+  if (options.index == 0) {
+    if (const Status status = (*server)->set_members(members); !status.is_ok()) {
+      return tell(concat(status.message(), "\n"));
+    }
+  }
   tell(concat((*server)->address().text, "\n"));
   for (;;) ::pause();
 }

@@ -1,6 +1,8 @@
 #include <weir/client/embedded.h>
 
 #include <atomic>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -35,6 +37,11 @@ Result<Embedded> embedded(const EmbeddedOptions& options) {
   static std::atomic<std::uint64_t> number{0};
   const std::uint64_t instance = ++number;
   const net::Key key = net::Key::random();
+  WEIR_TRY(const std::optional<std::uint32_t> made_by, server::servers_of(options.store));
+  if (made_by && std::cmp_not_equal(*made_by, options.servers)) {
+    return invalid_argument(concat("embedded: the file system in ", options.store, " has ", *made_by, " servers, not ",
+                                   options.servers, ": start ", *made_by));
+  }
   Embedded out;
   out.state_ = std::make_shared<Embedded::State>();
   std::vector<net::Address> addresses;
@@ -49,7 +56,7 @@ Result<Embedded> embedded(const EmbeddedOptions& options) {
     addresses.push_back(started->address());
     out.state_->servers.push_back(std::move(started));
   }
-  for (const auto& server : out.state_->servers) server->set_members(addresses);
+  for (const auto& server : out.state_->servers) WEIR_RETURN_IF_ERROR(server->set_members(addresses));
   client::ConnectOptions connect;
   connect.direct = options.direct;
   WEIR_TRY(auto session, client::internal::Session::connect(addresses, key, connect));

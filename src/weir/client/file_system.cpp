@@ -4,9 +4,11 @@
 
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
+#include <weir/client/internal/describe.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
 #include <weir/net/net.h>
+#include <weir/server/found_files.h>
 #include <weir/storage/store.h>
 
 namespace weir::client {
@@ -28,6 +30,12 @@ Result<std::shared_ptr<OpenFile>> open_with(const std::shared_ptr<Session>& sess
   auto unsynced = std::make_shared<internal::Unsynced>(session->server_count());
   WEIR_TRY(auto incarnation, Incarnation::create(path, attributes, std::move(unsynced)));
   return std::make_shared<OpenFile>(session, path, std::move(incarnation));
+}
+
+Status change_attributes(Session& session, const std::string& path, wire::SetAttributesT set) {
+  WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(set)));
+  (void)internal::describe(session, path, now);
+  return Status::ok();
 }
 
 // Removes the subfiles of what is no more.
@@ -61,6 +69,10 @@ Result<File> FileSystem::create(const std::string& path, const layout::Partition
   WEIR_TRY(const wire::AttributesT attributes,
            session_->call<wire::AttributesT>(0, std::move(create), options.exclusive ? Repeat::kNever : Repeat::kSafe));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
+  if (internal::describe(*session_, path, attributes).is_ok() &&
+      attributes.targets.size() <= server::kDescribedAtOnce) {
+    open->incarnation()->note_described();
+  }
   return File(std::move(open));
 }
 
@@ -127,6 +139,10 @@ Status FileSystem::rename(const std::string& from, const std::string& to) const 
   internal::Outgoing call{0, wire::encode_request(std::move(rename), session_->timeout_ms()), {}, {}, {}};
   session_->run({&call, 1}, Repeat::kNever);
   WEIR_TRY(const wire::ReplyHeadT head, session_->decode(0, *call.result));
+  if (session_->keeps_about()) {
+    const Result<wire::AttributesT> moved = look_up(*session_, to);
+    if (moved.is_ok()) (void)internal::describe(*session_, to, *moved);
+  }
   const wire::AttributesT* replaced = head.answer.AsAttributes();
   return replaced == nullptr ? Status::ok() : clean_up(*session_, to, *replaced);
 }
@@ -152,7 +168,7 @@ Status FileSystem::set_mode(const std::string& path, std::uint32_t mode) const {
   set.path = path;
   set.set_mode = true;
   set.mode = mode;
-  return session_->call<wire::AttributesT>(0, std::move(set)).status();
+  return change_attributes(*session_, path, std::move(set));
 }
 
 Status FileSystem::set_owner(const std::string& path, std::uint32_t uid, std::uint32_t gid) const {
@@ -161,7 +177,7 @@ Status FileSystem::set_owner(const std::string& path, std::uint32_t uid, std::ui
   set.set_owner = true;
   set.uid = uid;
   set.gid = gid;
-  return session_->call<wire::AttributesT>(0, std::move(set)).status();
+  return change_attributes(*session_, path, std::move(set));
 }
 
 Status FileSystem::set_layout(const std::string& path, const layout::Partition& layout,
@@ -177,7 +193,7 @@ Status FileSystem::set_layout(const std::string& path, const layout::Partition& 
   set.layout = wire::to_bytes(layout);
   set.targets = targets;
   set.stores = session_->stores();
-  WEIR_RETURN_IF_ERROR(session_->call<wire::AttributesT>(0, std::move(set)).status());
+  WEIR_RETURN_IF_ERROR(change_attributes(*session_, path, std::move(set)));
   // Empty, but whoever has the file open with the old layout must be told before it writes.
   return internal::remove_subfiles(*session_, *file.open_->incarnation());
 }

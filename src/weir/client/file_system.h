@@ -246,17 +246,19 @@ struct ServerStatus {
 };
 
 struct CheckOptions {
-  bool repair = false;                                    ///< Remove what belongs to nothing.
-  bool read_data = false;                                 ///< Read every byte, so that every checksum is checked.
+  bool repair = false;     ///< Deletes nothing that might be data: moves it to /lost+found.
+  bool read_data = false;  ///< Read every byte, so that every checksum is checked.
   std::function<void(Offset done, Offset all)> progress;  ///< Bytes read.
 };
 
 /// Something that `check` found wrong.
 struct Finding {
   enum class Kind {
-    kOrphan,      ///< A subfile that no file has; harmless, takes room.
+    kOrphan,      ///< Subfiles that no file has.  Repaired: they have a name in /lost+found.
     kRelayout,    ///< A relayout that did not end: the old layout serves.
     kUnreadable,  ///< Bytes that cannot be read, or fail their checksum.
+    kMissing,     ///< A server or a store that a file has bytes on is not there.
+    kSidecar,     ///< What is kept beside a subfile, for a rebuild, is damaged.
     kUnknown,     ///< A server did not answer.
   };
   Kind kind = Kind::kOrphan;
@@ -269,6 +271,10 @@ struct CheckReport {
   Offset directories = 0;
   Offset subfiles = 0;
   Offset stored_bytes = 0;
+  /// Subfiles beside which something else is kept than what is true of their file now, or nothing: a directory was renamed, say.  No fault: only
+  /// a rebuild would notice.
+  Offset stale_sidecars = 0;
+  Offset refreshed_sidecars = 0;  ///< Those that repair brought up to date.
   std::vector<Finding> findings;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <string_view>
 #include <thread>
@@ -13,6 +12,7 @@
 
 #include <weir/base/text.h>
 #include <weir/log/log.h>
+#include <weir/server/internal/assembly.h>
 #include <weir/server/internal/handover_server.h>
 #include <weir/server/internal/io_service.h>
 #include <weir/server/internal/metadata.h>
@@ -52,24 +52,20 @@ bool names_bytes(wire::Operation operation) {
          operation == wire::Operation::WritePieces;
 }
 
-Result<std::string> make_directory(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return Status{ErrorCode::kIoError, concat("server: cannot make directory ", path, ": ", error.message())};
-  return path;
-}
-
-/// DIR/server-<index>, if the store is "disk:DIR"; empty if it is "memory".
-Result<std::string> directory_of(const Options& options) {
-  if (options.store == "memory") return std::string();
-  if (!options.store.starts_with(kDiskPrefix) || options.store.size() == kDiskPrefix.size()) {
-    return invalid_argument(concat("server: store \"", options.store, "\" is neither \"memory\" nor \"disk:DIR\""));
+/// DIR, if the store is "disk:DIR"; empty if it is "memory".
+Result<std::string> directory_of(const std::string& store) {
+  if (store == "memory") return std::string();
+  if (!store.starts_with(kDiskPrefix) || store.size() == kDiskPrefix.size()) {
+    return invalid_argument(concat("server: store \"", store, "\" is neither \"memory\" nor \"disk:DIR\""));
   }
-  return make_directory(concat(options.store.substr(kDiskPrefix.size()), "/server-", options.index));
+  return store.substr(kDiskPrefix.size());
 }
 
-Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const std::string& directory) {
-  if (!directory.empty()) return storage::open_disk_store(directory + "/store");
+Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const std::string& directory,
+                                                   const storage::Label& label) {
+  if (!directory.empty()) {
+    return storage::open_disk_store(internal::store_path(directory, options.index), {.label = label});
+  }
   storage::MemoryStoreOptions memory;
   memory.capacity_bytes = options.capacity_bytes;
   memory.is_eager = options.is_eager;
@@ -80,7 +76,7 @@ Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const
 Result<std::unique_ptr<storage::KeyValue>> open_metadata(const Options& options, const std::string& directory) {
   if (options.index != 0) return std::unique_ptr<storage::KeyValue>();
   if (directory.empty()) return storage::make_memory_key_value();
-  return storage::open_rocks_key_value(directory + "/metadata");
+  return storage::open_rocks_key_value(internal::metadata_path(directory));
 }
 
 }  // namespace
@@ -196,6 +192,7 @@ void Server::Impl::answer_members(const CallPtr& call) const {
       server->host = identity.host;
       server->store = options.store;
       server->store_id = store->id();
+      server->keeps_about = store->keeps_about();
     }
     answer.servers.push_back(std::move(server));
   }
@@ -233,9 +230,16 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() { stop(); }
 
 Result<std::unique_ptr<Server>> Server::start(const Options& options) {
-  WEIR_TRY(const std::string directory, directory_of(options));
-  WEIR_TRY(std::unique_ptr<storage::Store> store, open_store(options, directory));
+  WEIR_TRY(const std::string directory, directory_of(options.store));
+  storage::Label label;
+  if (!directory.empty()) {
+    WEIR_TRY(label, internal::label_for(directory, options.index, options.file_system));
+  }
+  WEIR_TRY(std::unique_ptr<storage::Store> store, open_store(options, directory, label));
   WEIR_TRY(std::unique_ptr<storage::KeyValue> metadata, open_metadata(options, directory));
+  if (!directory.empty() && metadata != nullptr) {
+    WEIR_RETURN_IF_ERROR(internal::label_metadata(*metadata, directory, store->label()));
+  }
   return start(options, std::move(store), std::move(metadata));
 }
 
@@ -248,18 +252,29 @@ Result<std::unique_ptr<Server>> Server::start(const Options& options, std::uniqu
 
 const net::Address& Server::address() const { return impl_->listener->address(); }
 
-void Server::set_members(const std::vector<net::Address>& members) {
-  const auto set = [this, members] {
+Status Server::set_members(const std::vector<net::Address>& members) {
+  const auto set = [this, members]() -> Status {
+    const auto count = static_cast<std::uint32_t>(members.size());
+    if (impl_->key_value != nullptr) WEIR_RETURN_IF_ERROR(internal::form_metadata(*impl_->key_value, count));
+    WEIR_RETURN_IF_ERROR(impl_->io->form(count));
     impl_->members = members;
-    if (impl_->metadata != nullptr) impl_->metadata->set_target_count(static_cast<std::uint32_t>(members.size()));
+    if (impl_->metadata != nullptr) impl_->metadata->set_target_count(count);
+    return Status::ok();
   };
   if (!impl_->thread.joinable()) return set();
-  std::promise<void> done;
-  impl_->listener->post([&] {
-    set();
-    done.set_value();
-  });
-  done.get_future().wait();
+  std::promise<Status> done;
+  impl_->listener->post([&] { done.set_value(set()); });
+  return done.get_future().get();
+}
+
+Result<std::optional<std::uint32_t>> servers_of(const std::string& store) {
+  WEIR_TRY(const std::string directory, directory_of(store));
+  if (directory.empty()) return std::optional<std::uint32_t>{};
+  WEIR_TRY(const std::vector<internal::LabelledStore> stores, internal::find_stores(directory));
+  for (const internal::LabelledStore& one : stores) {
+    if (one.label.is_formed) return std::optional(one.label.servers);
+  }
+  return std::optional<std::uint32_t>{};
 }
 
 void Server::stop() { impl_->stop(); }

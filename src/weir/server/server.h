@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,11 @@ struct Options {
   std::uint32_t index = 0;  ///< Number of this server; 0 has the metadata service.
   net::Address address{"tcp:127.0.0.1:0"};
   net::Key key;
-  std::string store = "memory";      ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
-  Offset capacity_bytes = 0;         ///< Of a memory store; 0: half of the machine's memory.
-  bool share_memory = true;          ///< Hand memory of the store to clients on this host.
+  std::string store = "memory";  ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
+  std::uint64_t file_system =
+      0;                      ///< Id of the file system if its store is new and nothing beside it has one; 0: random.
+  Offset capacity_bytes = 0;  ///< Of a memory store; 0: half of the machine's memory.
+  bool share_memory = true;   ///< Hand memory of the store to clients on this host.
   Offset ahead_bytes = kAheadBytes;  ///< Most memory that a memory store makes ready ahead of use; 0: none.
   bool is_eager = false;             ///< It does so from the start, for the first files too.
   /// How long a subfile stays fenced whose relayout has lost its client: that may come back.
@@ -42,7 +45,9 @@ class Server {
 
   [[nodiscard]] const net::Address& address() const;
   /// All servers, this one among them, in the order of their indices: what clients are told.  Server 0 needs it before the first client comes.
-  void set_members(const std::vector<net::Address>& members);
+  /// On disk, their number becomes part of the file system when it is first told.
+  /// \error kInvalidArgument if the file system has another number of servers; what the store says
+  Status set_members(const std::vector<net::Address>& members);
   /// Answers what is under way, syncs the store, then returns.
   void stop();
 
@@ -51,5 +56,9 @@ class Server {
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// How many servers the file system in `store` has: nothing if there is none yet, or it is in memory.
+/// \error kCorrupt if folders there do not belong together, or cannot be read
+Result<std::optional<std::uint32_t>> servers_of(const std::string& store);
 
 }  // namespace weir::server

@@ -534,7 +534,7 @@ TEST_P(ServerTest, TellsItsLifeAndItsStore) {
 }
 
 TEST_P(ServerTest, MembersAreAsTold) {
-  server->set_members({server->address(), {"local:other"}});
+  ASSERT_THAT(server->set_members({server->address(), {"local:other"}}), IsOk());
   Peer client = peer();
   const Answer answer = client.call(wire::MembershipT{});
   const auto& servers = answer.head.answer.AsMembers()->servers;

@@ -37,6 +37,11 @@
 // Create:  sums (empty), then data (empty).  Crash: an empty file with sums means that nothing was synced yet.
 // Remove:  the sums are renamed to .gone, the data is removed, then .gone.  Crash: what is there of data and .gone is removed when the
 //          subfile is next used.  Sums without data, or data without sums or .gone, are damage and reported as such.
+//
+// About (what is known of the file): written to .draft, then renamed to .empty, or to .about if the subfile was written.  One that replaces
+//          another is synced before it gets its name; a new one is synced by the next Sync, before step 5.  Crash: the old one, the new
+//          one, or a new one that is torn, which its checksum tells.  Create renames .empty to .about, last.  So .about without
+//          data and sums is damage: both are gone.  Remove begins with it.  Crash: bytes of which nothing is known.
 
 #include <algorithm>
 #include <cerrno>
@@ -44,6 +49,7 @@
 #include <filesystem>
 #include <list>
 #include <map>
+#include <set>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -54,6 +60,7 @@
 #include <fmt/format.h>
 
 #include <weir/log/log.h>
+#include <weir/storage/internal/disk_about.h>
 #include <weir/storage/internal/disk_directory.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_part.h>
@@ -68,9 +75,12 @@ using internal::FileName;
 using internal::os_error;
 using internal::Part;
 using internal::PartName;
+using Bytes = std::vector<std::byte>;
 
 // From so many on, syncing the whole file system is cheaper than one file after the other.
 constexpr std::size_t kManyParts = 8;
+
+constexpr std::size_t kMostUnsyncedAbouts = 100'000;
 
 Status check_file_end(std::string_view operation, SubfileId id, Offset file_end) {
   if (file_end >= 0 && file_end <= kMaxBytes) return Status::ok();
@@ -105,6 +115,48 @@ class DiskStore final : public Store {
 
   [[nodiscard]] std::uint64_t id() const override { return directory_.id(); }
   [[nodiscard]] bool waits() const override { return true; }
+
+  [[nodiscard]] Label label() const override { return directory_.label(); }
+  Status set_label(const Label& label) override { return directory_.set_label(label); }
+  [[nodiscard]] bool keeps_about() const override { return true; }
+
+  Status keep_about(SubfileId id, std::span<const std::byte> about) override {
+    trim();
+    const Result<std::optional<Bytes>> before = kept_about(id);
+    const bool is_kept = !before.is_ok() || before->has_value();
+    if (before.is_ok() && *before && std::ranges::equal(**before, about)) return Status::ok();
+    WEIR_RETURN_IF_ERROR(make_folder(context_, id));
+    const std::string draft = about_path(id, FileKind::kDraft);
+    const Bytes bytes = internal::encode_about(id, about);
+    {
+      WEIR_TRY(const Descriptor file, internal::open_file(draft, O_WRONLY | O_CREAT | O_TRUNC));
+      WEIR_RETURN_IF_ERROR(internal::write_all(file.get(), draft, bytes.data(), bytes.size(), 0));
+      if (is_kept) WEIR_RETURN_IF_ERROR(internal::sync_file(file.get(), draft));
+    }
+    const bool is_written = internal::file_exists(about_path(id, FileKind::kSums)) ||
+                            internal::file_exists(about_path(id, FileKind::kAbout));
+    const std::string path = about_path(id, is_written ? FileKind::kAbout : FileKind::kEmpty);
+    if (::rename(draft.c_str(), path.c_str()) != 0) return os_error("make", path, errno);
+    unsynced_abouts_.insert(id);
+    // Left by a crash while the subfile was made: it must not come back in place of the new one.
+    return is_written ? internal::unlink_if_exists(about_path(id, FileKind::kEmpty)) : Status::ok();
+  }
+
+  Result<std::optional<Bytes>> kept_about(SubfileId id) override {
+    for (const FileKind kind : {FileKind::kAbout, FileKind::kEmpty}) {
+      const std::string path = about_path(id, kind);
+      WEIR_TRY(const std::optional<Descriptor> file, internal::open_if_exists(path, O_RDONLY));
+      if (!file) continue;
+      Result<Bytes> about = internal::read_about(id, file->get(), path);
+      if (!about.is_ok()) return about.status();
+      return std::optional(std::move(*about));
+    }
+    return std::optional<Bytes>{};
+  }
+
+  Result<std::vector<SubfileId>> list_abouts() override {
+    return list_files([](FileKind kind) { return kind == FileKind::kAbout || kind == FileKind::kEmpty; });
+  }
 
   Status keep_fences(std::span<const KeptFence> fences) override { return directory_.save_fences(fences); }
   Result<std::vector<KeptFence>> kept_fences() override { return directory_.load_fences(); }
@@ -184,6 +236,7 @@ class DiskStore final : public Store {
 
   Status sync(SubfileId id) override {
     trim();
+    WEIR_RETURN_IF_ERROR(sync_about(id));
     return sync_parts(id);
   }
 
@@ -204,6 +257,10 @@ class DiskStore final : public Store {
 
   Status remove(SubfileId id) override {
     trim();
+    for (const FileKind kind : {FileKind::kAbout, FileKind::kEmpty, FileKind::kDraft}) {
+      WEIR_RETURN_IF_ERROR(internal::unlink_if_exists(about_path(id, kind)));
+    }
+    unsynced_abouts_.erase(id);
     // Not through find(): a damaged subfile can be removed too.  Part 0 goes last; without it, the others would be found by nobody.
     WEIR_TRY(const std::vector<PartName> parts, parts_of(id, may_have_more_parts(id)));
     for (auto name = parts.rbegin(); name != parts.rend(); ++name) WEIR_RETURN_IF_ERROR(remove_part(*name));
@@ -235,12 +292,8 @@ class DiskStore final : public Store {
   }
 
   Result<std::vector<SubfileId>> list() override {
-    std::vector<SubfileId> ids;
-    WEIR_RETURN_IF_ERROR(directory_.visit_files([&](const std::string&, const std::optional<FileName>& name) {
-      if (name && name->part.part == 0 && name->kind == FileKind::kSums) ids.push_back(name->part.id);
-    }));
-    std::sort(ids.begin(), ids.end());
-    return ids;
+    // One of the two may be missing: the subfile is damaged, and there all the same.
+    return list_files([](FileKind kind) { return kind == FileKind::kSums || kind == FileKind::kData; });
   }
 
  private:
@@ -307,8 +360,9 @@ class DiskStore final : public Store {
 
   Status remove_part(PartName name) {
     forget(name);
-    const bool is_subfile =
-        name.part == 0 && subfiles_ && ::access(path_of(directory_.path(), name, FileKind::kSums).c_str(), F_OK) == 0;
+    const bool is_subfile = name.part == 0 && subfiles_ &&
+                            (internal::file_exists(path_of(directory_.path(), name, FileKind::kSums)) ||
+                             internal::file_exists(path_of(directory_.path(), name, FileKind::kData)));
     WEIR_RETURN_IF_ERROR(Part(context_, name).remove());
     if (is_subfile) --*subfiles_;
     return Status::ok();
@@ -332,6 +386,38 @@ class DiskStore final : public Store {
     return !first.is_ok() || (*first != nullptr && (*first)->has_more_parts());
   }
 
+  [[nodiscard]] std::string about_path(SubfileId id, FileKind kind) const {
+    return path_of(directory_.path(), {id, 0}, kind);
+  }
+
+  template <typename IsMeant>
+  Result<std::vector<SubfileId>> list_files(IsMeant is_meant) const {
+    std::vector<SubfileId> ids;
+    WEIR_RETURN_IF_ERROR(directory_.visit_files([&](const std::string&, const std::optional<FileName>& name) {
+      if (name && name->part.part == 0 && is_meant(name->kind)) ids.push_back(name->part.id);
+    }));
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return ids;
+  }
+
+  Status sync_about(SubfileId id) {
+    if (unsynced_abouts_.count(id) == 0) return Status::ok();
+    for (const FileKind kind : {FileKind::kAbout, FileKind::kEmpty}) {
+      const std::string path = about_path(id, kind);
+      WEIR_TRY(const std::optional<Descriptor> file, internal::open_if_exists(path, O_RDWR));
+      if (file) WEIR_RETURN_IF_ERROR(internal::sync_file(file->get(), path));
+    }
+    const auto first = parts_.find({id, 0});
+    if (first != parts_.end() && first->second.part->is_dirty()) {
+      first->second.part->note_changed_names();  // its own sync follows
+    } else {
+      WEIR_RETURN_IF_ERROR(sync_folder(context_, id));
+    }
+    unsynced_abouts_.erase(id);
+    return Status::ok();
+  }
+
   Status sync_parts(SubfileId id) {
     const auto begin = parts_.lower_bound({id, 0});
     const auto end = parts_.upper_bound({id, kMaxBytes});
@@ -349,7 +435,8 @@ class DiskStore final : public Store {
     for (auto& entry : parts_) {
       if (entry.second.part->is_dirty() && !entry.second.part->is_lost()) dirty.push_back(&entry.second);
     }
-    if (dirty.size() < kManyParts) {
+    if (dirty.size() + unsynced_abouts_.size() < kManyParts) {
+      while (!unsynced_abouts_.empty()) WEIR_RETURN_IF_ERROR(sync_about(*unsynced_abouts_.begin()));
       for (auto entry = dirty.rbegin(); entry != dirty.rend(); ++entry) WEIR_RETURN_IF_ERROR(use(**entry)->sync());
       return Status::ok();
     }
@@ -367,6 +454,7 @@ class DiskStore final : public Store {
       return status;
     }
     context_.unsynced_folders.clear();
+    unsynced_abouts_.clear();
     return Status::ok();
   }
 
@@ -382,7 +470,7 @@ class DiskStore final : public Store {
   void trim() {
     close_some();
     const std::size_t limit = context_.options.max_checksum_bytes;
-    if (context_.checksum_bytes <= limit) return;
+    if (context_.checksum_bytes <= limit && unsynced_abouts_.size() <= kMostUnsyncedAbouts) return;
     if (const Status status = sync_all(); !status.is_ok()) {
       WEIR_LOG_ERROR("disk store: making room for checksums: {}", status.message());
     }
@@ -410,12 +498,17 @@ class DiskStore final : public Store {
   std::list<PartName> used_;        // all, the one used last first
   std::list<PartName> open_;        // those that may have descriptors, likewise
   std::optional<Offset> subfiles_;  // counted when first asked for
+  std::set<SubfileId> unsynced_abouts_;
 };
 
 }  // namespace
 
+Result<std::optional<Label>> read_disk_label(const std::string& directory) {
+  return DiskDirectory::read_label(directory);
+}
+
 Result<std::unique_ptr<Store>> open_disk_store(const std::string& directory, const DiskStoreOptions& options) {
-  WEIR_TRY(DiskDirectory opened, DiskDirectory::open_or_create(directory, options.part_bytes));
+  WEIR_TRY(DiskDirectory opened, DiskDirectory::open_or_create(directory, options.part_bytes, options.label));
   return std::unique_ptr<Store>(std::make_unique<DiskStore>(std::move(opened), options));
 }
 

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <weir/base/checked.h>
 #include <weir/base/result.h>
+#include <weir/storage/label.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage {
@@ -28,11 +30,17 @@ struct DiskStoreOptions {
   /// A subfile is cut into files of this size, since file systems limit how long a file may be (ext4: 16 TiB).  Counts when
   /// the store is made; a multiple of 16 KiB.
   Offset part_bytes = Offset{1} << 40;
+  /// Of a new store.
+  Label label = {};
 };
 
 /// Opens the store in `directory`, or makes one there.  Only one process at a time can have it open.
 /// \error kUnavailable if another one has; kPermission if the directory cannot be written; kCorrupt if it is not a store (any more)
 Result<std::unique_ptr<Store>> open_disk_store(const std::string& directory, const DiskStoreOptions& options = {});
+
+/// The label of the store in `directory`, which may be in use; nothing if there is no store.
+/// \error kCorrupt if its settings are damaged or of another version
+Result<std::optional<Label>> read_disk_label(const std::string& directory);
 
 /// Something that check_disk_store() found.
 struct DiskFinding {
@@ -40,9 +48,11 @@ struct DiskFinding {
     kDamagedBlock,      ///< The bytes do not fit their checksum.  Reading them fails.
     kUnverifiedBlocks,  ///< Written, but a crash came before the next sync.  Readable.
     kDamagedChecksums,  ///< The file with the checksums is damaged, cut off or missing.  Reading fails.
-    kMissingData,       ///< The file with the data is missing, or shorter than what was synced.  Reading fails.
+    kMissingData,  ///< The file with the data is missing, shorter than what was synced, or gone with its checksums.
+                   ///< Reading fails.
     kUnfinishedRemove,  ///< What is left of a subfile whose removal a crash interrupted.  Goes when the subfile is next used.
-    kForeignFile,  ///< A file that the store did not make.
+    kDamagedAbout,  ///< What was known of the file is damaged.  The bytes are not touched by that.
+    kForeignFile,   ///< A file that the store did not make.
   };
   Kind kind;
   SubfileId id;     ///< Not of kForeignFile.

@@ -65,6 +65,26 @@ std::uint64_t FaultyStore::id() const { return store_->id(); }
 
 bool FaultyStore::waits() const { return store_->waits(); }
 
+bool FaultyStore::keeps_about() const { return store_->keeps_about(); }
+
+Label FaultyStore::label() const { return store_->label(); }
+
+Status FaultyStore::keep_about(SubfileId id, std::span<const std::byte> about) {
+  return faults_->run("keep_about", [&] { return store_->keep_about(id, about); });
+}
+
+Result<std::optional<std::vector<std::byte>>> FaultyStore::kept_about(SubfileId id) {
+  return faults_->run("kept_about", [&] { return store_->kept_about(id); });
+}
+
+Result<std::vector<SubfileId>> FaultyStore::list_abouts() {
+  return faults_->run("list_abouts", [&] { return store_->list_abouts(); });
+}
+
+Status FaultyStore::set_label(const Label& label) {
+  return faults_->run("set_label", [&] { return store_->set_label(label); });
+}
+
 Status FaultyStore::keep_fences(std::span<const KeptFence> fences) {
   return faults_->run("keep_fences", [&] { return store_->keep_fences(fences); });
 }

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include <weir/storage/key_value.h>
+#include <weir/storage/label.h>
 #include <weir/storage/shared_memory.h>
 #include <weir/storage/store.h>
 
@@ -82,6 +83,12 @@ class FaultyStore final : public Store {
   void fence(SubfileId id, bool is_fenced) override;                     // likewise
   [[nodiscard]] std::uint64_t id() const override;                       // likewise
   [[nodiscard]] bool waits() const override;                             // likewise
+  [[nodiscard]] bool keeps_about() const override;                       // likewise
+  [[nodiscard]] Label label() const override;                            // likewise
+  Status keep_about(SubfileId id, std::span<const std::byte> about) override;
+  Result<std::optional<std::vector<std::byte>>> kept_about(SubfileId id) override;
+  Result<std::vector<SubfileId>> list_abouts() override;
+  Status set_label(const Label& label) override;
   Status keep_fences(std::span<const KeptFence> fences) override;
   Result<std::vector<KeptFence>> kept_fences() override;
   Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,

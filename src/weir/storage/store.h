@@ -59,6 +59,8 @@ struct KeptFence {
   friend bool operator==(const KeptFence&, const KeptFence&) = default;
 };
 
+struct Label;
+
 /// \threadsafety One thread at a time: a store belongs to the thread of its target.
 class Store {
  public:
@@ -116,6 +118,27 @@ class Store {
     return Status::ok();
   }
   virtual Result<std::vector<KeptFence>> kept_fences() { return std::vector<KeptFence>{}; }
+
+  /// Whether keep_about() keeps anything.
+  [[nodiscard]] virtual bool keeps_about() const { return false; }
+  /// Keeps bytes of the caller's beside the subfile, instead of those kept before: what is known of its file.  They go when it is removed,
+  /// and are durable with the next sync() of it.  The subfile need not have been written.
+  virtual Status keep_about(SubfileId id, std::span<const std::byte> about) {
+    (void)id, (void)about;
+    return Status::ok();
+  }
+  /// Nothing if none are kept.  \error kCorrupt: they are damaged; names the file
+  virtual Result<std::optional<std::vector<std::byte>>> kept_about(SubfileId id) {
+    (void)id;
+    return std::optional<std::vector<std::byte>>{};
+  }
+  /// All subfiles that keep_about() was called for, written or not, ascending.
+  virtual Result<std::vector<SubfileId>> list_abouts() { return std::vector<SubfileId>{}; }
+
+  /// Which file system the store is part of; all zero if that is not kept.
+  [[nodiscard]] virtual Label label() const;
+  /// Durable when it returns.
+  virtual Status set_label(const Label& label);
 
   /// Whether calls wait for a disk.  Such a store has no memory to map or to share, and a thread of its own works on it.
   [[nodiscard]] virtual bool waits() const { return false; }

@@ -51,7 +51,8 @@ TEST(StoreIdTest, AStoreOfAnotherVersionIsRefusedAndLeftAlone) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   const internal::Bytes bytes(begin, begin + text.size());
   internal::save_file(directory.path() + "/settings", bytes);
-  EXPECT_THAT(open_disk_store(directory.path(), {}), StatusIs(ErrorCode::kCorrupt, HasSubstr("of another version")));
+  EXPECT_THAT(open_disk_store(directory.path(), {}),
+              StatusIs(ErrorCode::kCorrupt, HasSubstr("of another version than this program reads")));
   EXPECT_EQ(internal::load_file(directory.path() + "/settings"), bytes);
 }
 

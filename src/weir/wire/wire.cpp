@@ -97,6 +97,14 @@ Status to_status(const FailureT& failure) {
   return {code, failure.message, location};
 }
 
+std::vector<std::uint8_t> encode_about(const AboutT& about) {
+  const Bytes bytes = encode_table<About>(about);
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+Result<AboutT> decode_about(std::span<const std::byte> bytes) { return decode_table<About>(bytes, "about"); }
+
 std::vector<std::uint8_t> to_bytes(const layout::Partition& partition) {
   const Bytes bytes = layout::encode(partition);
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());

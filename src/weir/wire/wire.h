@@ -52,6 +52,11 @@ Result<ReplyHeadT> decode_reply(std::span<const std::byte> bytes);
 /// The status of a FailureT that came in a reply; a code that is not known becomes kIoError.
 Status to_status(const FailureT& failure);
 
+/// What stores keep beside subfiles.
+std::vector<std::uint8_t> encode_about(const AboutT& about);
+/// \error kCorrupt
+Result<AboutT> decode_about(std::span<const std::byte> bytes);
+
 std::vector<std::uint8_t> to_bytes(const layout::Partition& partition);
 Result<layout::Partition> to_partition(const std::vector<std::uint8_t>& bytes);
 

@@ -49,6 +49,28 @@ TEST(WireTest, EveryAnswerComesBackAsItWas) {
   }
 }
 
+TEST(WireTest, AboutComesBackAndDamageIsFound) {
+  AboutT about;
+  about.path = "/a/b";
+  about.element = 3;
+  about.attributes = std::make_unique<AttributesT>();
+  about.attributes->data = 17;
+  about.attributes->layout = {1, 2, 3};
+  about.pending = true;
+  const std::vector<std::uint8_t> bytes = encode_about(about);
+  const Result<AboutT> back = decode_about(std::as_bytes(std::span(bytes)));
+  ASSERT_THAT(back, IsOk());
+  EXPECT_EQ(back->path, "/a/b");
+  EXPECT_EQ(back->element, 3U);
+  EXPECT_EQ(back->attributes->data, 17U);
+  EXPECT_TRUE(back->pending);
+  EXPECT_EQ(encode_about(*back), bytes);
+  constexpr std::size_t kPadding = 8;  // at most, behind what counts
+  for (std::size_t size = 0; size + kPadding < bytes.size(); ++size) {
+    EXPECT_THAT(decode_about(std::as_bytes(std::span(bytes).first(size))), StatusIs(ErrorCode::kCorrupt)) << size;
+  }
+}
+
 TEST(WireTest, FieldsArriveWithTheirValues) {
   WriteViewT write;
   write.view = 7;

@@ -153,6 +153,14 @@ Status check_server_count(int servers) {
   return out_of_range(concat("--servers ", servers, ": allowed are whole numbers from 1 to ", kMostServers));
 }
 
+Result<int> choose_server_count(const std::string& store, std::optional<int> given, int otherwise) {
+  WEIR_TRY(const std::optional<std::uint32_t> made_by, server::servers_of(store));
+  if (!made_by) return given.value_or(otherwise);
+  if (!given || std::cmp_equal(*given, *made_by)) return static_cast<int>(*made_by);
+  return invalid_argument(concat("--servers ", *given, ": the file system in ", store, " has ", *made_by,
+                                 " servers; say --servers ", *made_by, ", or leave it out"));
+}
+
 std::string Pipe::read_line() const {
   std::string line;
   char c = 0;
@@ -210,6 +218,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
   how.address.text = concat("tcp:", options.listen, ":0");
   how.key = key;
   how.store = options.store;
+  how.file_system = options.file_system;
   how.capacity_bytes = options.capacity_bytes;
   if (options.ahead_bytes) how.ahead_bytes = *options.ahead_bytes;
   how.is_eager = true;
@@ -223,7 +232,10 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
   for (std::string line = from_parent.read_line(); !line.empty(); line = from_parent.read_line())
     members.push_back({line});
   if (members.empty()) return 1;  // the parent gave up
-  (*server)->set_members(members);
+  if (const Status status = (*server)->set_members(members); !status.is_ok()) {
+    to_parent.write_line(concat(index, " error ", status.message()));
+    return 1;
+  }
   to_parent.write_line(concat(index, " ready"));
   to_parent = Pipe();
   wait_for_end(signals, from_parent, options.follows_parent);

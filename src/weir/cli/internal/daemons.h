@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ namespace weir::cli::internal {
 struct DaemonOptions {
   int servers = 1;
   std::string store = "memory";
+  std::uint64_t file_system = 0;      ///< Id of a new file system; 0: server 0 chooses one.
   Offset capacity_bytes = 0;          ///< Of each memory store; 0: an equal share of half of the machine's memory.
   std::optional<Offset> ahead_bytes;  ///< Most memory that each memory store makes ready ahead of use.
   std::string listen = "127.0.0.1";
@@ -39,6 +41,9 @@ struct DaemonOptions {
 /// \error kInvalidArgument
 Result<std::string> check_store(const std::string& store);
 Status check_server_count(int servers);
+/// As many as made the file system in `store`; if there is none yet, as many as are given, or `otherwise`.
+/// \error kInvalidArgument if another number is given: says the right one
+Result<int> choose_server_count(const std::string& store, std::optional<int> given, int otherwise);
 
 /// A process, told apart from later ones with the same number by when it started.
 struct Process {

@@ -28,6 +28,7 @@ namespace {
 
 struct UpOptions {
   DaemonOptions daemons;
+  std::optional<int> servers;
   std::string connection;
   std::string config;
   std::optional<Offset> capacity;
@@ -80,7 +81,7 @@ Status read_config(UpOptions& options, const CLI::App& command) {
       if (servers < 1 || servers > kMostServers) {
         return out_of_range(concat(options.config, ": servers = ", servers, ": allowed are 1 to ", kMostServers));
       }
-      if (command.count("--servers") == 0) options.daemons.servers = static_cast<int>(servers);
+      if (command.count("--servers") == 0) options.servers = static_cast<int>(servers);
     } else if (name == "store" && value.is_string()) {
       if (command.count("--store") == 0) options.daemons.store = value.value_or(std::string());
     } else if (name == "listen" && value.is_string()) {
@@ -117,6 +118,7 @@ Status apply_config(UpOptions& options, const CLI::App& command) {
 Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   WEIR_RETURN_IF_ERROR(apply_config(options, command));
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
+  WEIR_TRY(options.daemons.servers, choose_server_count(options.daemons.store, options.servers, 1));
   WEIR_TRY(const std::string path, connection_path(options.connection));
   if (any_runs(load_processes(path))) {
     return Status(ErrorCode::kExists, concat("a file system is up already: ", path,
@@ -218,7 +220,8 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       "  weir up --servers 2 --store disk:/scratch/weir\n"
       "  weir up --config weir.toml      servers = 4, store = \"memory\", capacity = \"2G\", listen = \"10.0.0.1\"\n");
   auto options = std::make_shared<UpOptions>();
-  add_number(*start, "--servers", options->daemons.servers, 1, kMostServers, "How many [1]");
+  add_number(*start, "--servers", options->servers, 1, kMostServers,
+             "How many [as many as made the store; 1 for a new one]");
   start->add_option("--store", options->daemons.store, "Where bytes go: memory, or disk:DIR")->capture_default_str();
   add_capacity(*start, options->capacity);
   add_ahead(*start, options->daemons.ahead_bytes);

@@ -20,6 +20,7 @@
 #include <weir/cli/internal/job_keeper.h>
 #include <weir/cli/internal/job_mpi.h>
 #include <weir/cli/internal/node_address.h>
+#include <weir/storage/store.h>
 
 namespace weir::cli::internal {
 
@@ -61,7 +62,8 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
   words.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
   words.insert(words.end(),
                {"serve-job", "--key", key_file, "--on-node", std::to_string((options.servers + nodes - 1) / nodes),
-                "--store", options.store, "--capacity", std::to_string(options.capacity_bytes)});
+                "--store", options.store, "--file-system", std::to_string(storage::random_id()), "--capacity",
+                std::to_string(options.capacity_bytes)});
   if (options.ahead_bytes) words.insert(words.end(), {"--ahead", std::to_string(*options.ahead_bytes)});
   return words;
 }
@@ -89,6 +91,7 @@ struct ServeOptions {
   std::string key_file;
   int on_node = 1;
   std::string store = "memory";
+  std::uint64_t file_system = 0;
   std::optional<Offset> capacity;
   std::optional<Offset> ahead;
 };
@@ -106,6 +109,7 @@ Result<int> serve_job(const ServeOptions& options, Console&) {
   WEIR_TRY(const net::Key key, net::Key::load(options.key_file));
   DaemonOptions how;
   how.store = options.store;
+  how.file_system = options.file_system;
   how.capacity_bytes = options.capacity.value_or(0);
   if (how.capacity_bytes == 0) how.capacity_bytes = memory_of_node() / 2 / std::max(options.on_node, 1);
   how.ahead_bytes = options.ahead;
@@ -213,6 +217,7 @@ void add_serve_job(CLI::App& app, Selection& selection) {
   command->add_option("--key", options->key_file)->required();
   command->add_option("--on-node", options->on_node);
   command->add_option("--store", options->store);
+  command->add_option("--file-system", options->file_system);
   add_size(*command, "--capacity", options->capacity, "Of the store");
   add_ahead(*command, options->ahead);
   command->callback([&selection, options] {

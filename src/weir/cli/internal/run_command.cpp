@@ -71,11 +71,12 @@ std::string join(const std::vector<std::string>& words) {
 
 Status check_servers(const RunOptions& options, KeeperOptions& keeper) {
   keeper.uses_slurm = is_in_slurm();
-  keeper.servers.servers = options.servers.value_or(keeper.uses_slurm ? slurm_nodes() : 1);
   keeper.servers.capacity_bytes = options.capacity.value_or(0);
   keeper.servers.ahead_bytes = options.ahead;
-  WEIR_RETURN_IF_ERROR(check_server_count(keeper.servers.servers));
   WEIR_TRY(keeper.servers.store, check_store(options.store));
+  const int otherwise = keeper.uses_slurm ? slurm_nodes() : 1;
+  WEIR_RETURN_IF_ERROR(check_server_count(options.servers.value_or(otherwise)));
+  WEIR_TRY(keeper.servers.servers, choose_server_count(keeper.servers.store, options.servers, otherwise));
   WEIR_TRY(keeper.folder, job_base_folder(keeper.uses_slurm));
   return Status::ok();
 }

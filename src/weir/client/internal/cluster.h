@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -61,7 +62,7 @@ class Cluster {
       start(i, make ? make(i) : Stores{});
     }
     for (const auto& server : servers_) {
-      if (server) server->set_members(addresses_);
+      if (server) EXPECT_THAT(server->set_members(addresses_), weir::testing::IsOk());
     }
   }
   ~Cluster() {
@@ -97,11 +98,15 @@ class Cluster {
     ASSERT_THAT(started, weir::testing::IsOk());
     addresses_[static_cast<std::size_t>(server)] = (*started)->address();
     servers_[static_cast<std::size_t>(server)] = std::move(started).value();
-    servers_[static_cast<std::size_t>(server)]->set_members(addresses_);
+    // While the cluster is made, all are told at its end.
+    if (std::cmp_less(addresses_.size(), options_.servers)) return;
+    EXPECT_THAT(servers_[static_cast<std::size_t>(server)]->set_members(addresses_), weir::testing::IsOk());
   }
   [[nodiscard]] const std::vector<net::Address>& addresses() const { return addresses_; }
   [[nodiscard]] const net::Key& key() const { return key_; }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Of a store on disk.
+  [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:
   ClusterOptions options_;

@@ -5,6 +5,7 @@
 
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
+#include <weir/client/internal/describe.h>
 
 namespace weir::client::internal {
 
@@ -78,6 +79,7 @@ Incarnation::Incarnation(const wire::AttributesT& attributes, layout::Partition 
       layout_(std::move(layout)),
       targets_(attributes.targets),
       stores_(attributes.stores),
+      attributes_(attributes),
       unsynced_(std::move(unsynced)) {}
 
 Result<std::shared_ptr<Incarnation>> Incarnation::create(const std::string& path, const wire::AttributesT& attributes,
@@ -264,6 +266,9 @@ Status OpenFile::sync() {
     std::vector<Outgoing> calls = calls_to_subfiles(*session_, file, [&](std::uint32_t element) {
       wire::SyncT sync;
       sync.subfile = to_wire(file.subfile(element));
+      if (session_->keeps_about() && !file.is_described()) {
+        sync.about = about_of(path_, file.attributes(), element);
+      }
       return sync;
     });
     if (!is_name_durable_) {
@@ -282,6 +287,7 @@ Status OpenFile::sync() {
       elsewhere[call.server] = 0;
     }
     is_name_durable_ = true;
+    file.note_described();
     WEIR_RETURN_IF_ERROR(std::move(lost_status));
     return check_boots(elsewhere);
   });
@@ -298,8 +304,8 @@ Status remove_subfiles(Session& session, const Incarnation& file) {
       AnyStore::kYes);
   const Status status = session.run_all(calls);
   if (status.is_ok()) return status;
-  return {status.code(),
-          concat("some subfiles of data ", file.data(), " are left over (weir fsck removes them): ", status.message())};
+  return {status.code(), concat("some subfiles of data ", file.data(),
+                                " are left over (weir fsck --repair moves them to /lost+found): ", status.message())};
 }
 
 }  // namespace weir::client::internal

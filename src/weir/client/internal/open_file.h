@@ -39,6 +39,12 @@ class Incarnation {
   [[nodiscard]] const std::shared_ptr<Unsynced>& unsynced() const { return unsynced_; }
   SubfileSlot& slot(std::uint32_t element);
 
+  /// As they were when the file was looked up.
+  [[nodiscard]] const wire::AttributesT& attributes() const { return attributes_; }
+  /// Whether its stores were told what is known of it.
+  [[nodiscard]] bool is_described() const { return is_described_.load(std::memory_order_relaxed); }
+  void note_described() { is_described_.store(true, std::memory_order_relaxed); }
+
  private:
   Incarnation(const wire::AttributesT& attributes, layout::Partition layout, std::shared_ptr<Unsynced> unsynced);
 
@@ -47,6 +53,8 @@ class Incarnation {
   layout::Partition layout_;
   std::vector<std::uint32_t> targets_;
   std::vector<std::uint64_t> stores_;
+  wire::AttributesT attributes_;
+  std::atomic<bool> is_described_{false};
   std::shared_ptr<Unsynced> unsynced_;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SubfileSlot>> slots_;

@@ -23,6 +23,7 @@
 
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
+#include <weir/client/internal/describe.h>
 
 namespace weir::client::internal {
 
@@ -138,6 +139,7 @@ class Copy {
     std::vector<Outgoing> syncs = calls_to_subfiles(session_, *to_, [&](std::uint32_t element) {
       wire::SyncT sync;
       sync.subfile = to_wire(to_->subfile(element));
+      if (session_.keeps_about()) sync.about = about_of(from_->path(), to_->attributes(), element, true);
       return sync;
     });
     return session_.run_all(syncs);
@@ -218,7 +220,12 @@ Status relayout(const std::shared_ptr<Session>& session, const std::string& path
 
   Status status = copy(session, path, old_file, new_file, options);
   const Outcome done = status.is_ok() ? commit(*session, path, *new_file, status) : Outcome::kNotDone;
-  if (done == Outcome::kDone) return remove_subfiles(*session, *old_file);
+  if (done == Outcome::kDone) {
+    // Before the old subfiles go: what is known of these may be all that is left one day.
+    const Result<wire::AttributesT> now = look_up(*session, path);
+    if (session->keeps_about() && now.is_ok()) (void)describe(*session, path, *now);
+    return remove_subfiles(*session, *old_file);
+  }
   if (done == Outcome::kNotDone) {
     // The first error is the one to tell; what cannot be taken back now is found by fsck.
     (void)end(*session, *new_file, false);

@@ -143,6 +143,7 @@ Result<std::shared_ptr<Session>> Session::connect(const std::vector<net::Address
   for (const auto& server : members.servers) {
     if (server->index >= addresses.size()) return corrupt(concat("connect: no server ", server->index, " can be"));
     addresses[server->index] = {server->address};
+    if (server->index == 0) session->keeps_about_ = server->keeps_about;
   }
   session->set_servers(addresses);
   return session;

@@ -90,6 +90,8 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] const ConnectOptions& options() const { return options_; }
   [[nodiscard]] std::uint32_t server_count() const { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] BufferPool& buffers() { return buffers_; }
+  /// Whether stores keep what is known of files: as server 0's does, since all servers are started alike.
+  [[nodiscard]] bool keeps_about() const { return keeps_about_; }
   [[nodiscard]] std::uint64_t next_number() { return ++numbers_; }
 
   /// When a call that moves so many bytes must be done.
@@ -173,6 +175,7 @@ class Session : public std::enable_shared_from_this<Session> {
   net::Key key_;
   std::atomic<std::uint64_t> numbers_{0};
   std::atomic<bool> opens_memory_{true};
+  bool keeps_about_ = false;  // set when it connects
   BufferPool buffers_;
   FairMutex mutex_;
   std::unique_ptr<net::Caller> caller_;

@@ -9,6 +9,8 @@
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 #include <weir/server/handover.h>
+#include <weir/server/internal/about.h>
+#include <weir/server/internal/assembly.h>
 #include <weir/storage/shared_memory.h>
 
 namespace weir::server::internal {
@@ -117,6 +119,7 @@ bool IoService::handle(const CallPtr& call) {
     case wire::Operation::Inspect: inspect(call, *operation.AsInspect()); return true;
     case wire::Operation::ListSubfiles: list(call, *operation.AsListSubfiles()); return true;
     case wire::Operation::UsageOf: usage(call, *operation.AsUsageOf()); return true;
+    case wire::Operation::Describe: describe(call, *operation.AsDescribe()); return true;
     case wire::Operation::Share: share(call, *operation.AsShare()); return true;
     case wire::Operation::Fence: fence(call, *operation.AsFence()); return true;
     default: return false;
@@ -385,9 +388,13 @@ void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
 
 void IoService::sync(const CallPtr& call, const wire::SyncT& request) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, check_about(id, request.about));
   answer_in_turn(
       call, request.subfile.get(), Use::kRead, Length::kLong,
-      [this](SubfileId subfile) { return store_.sync(subfile); },
+      [this, about = request.about](SubfileId subfile) -> Status {
+        if (!about.empty()) WEIR_RETURN_IF_ERROR(keep_newer_about(store_, subfile, about));
+        return store_.sync(subfile);
+      },
       [this, id](Status status) {
         if (status.is_ok()) dirty_.erase(id);
         return status;
@@ -435,15 +442,29 @@ void IoService::note_removed(SubfileId id) {
 
 void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
   answer_in_turn(
-      call, request.subfile.get(), Use::kRead, Length::kShort, [this](SubfileId id) { return store_.info(id); },
-      [](const Result<storage::SubfileInfo>& info) -> Result<wire::SubfileInfoT> {
-        if (!info.is_ok()) return info.status();
+      call, request.subfile.get(), Use::kRead, Length::kShort,
+      [this, with_about = request.about](SubfileId id) -> Result<wire::SubfileInfoT> {
+        WEIR_TRY(const storage::SubfileInfo info, store_.info(id));
         wire::SubfileInfoT answer;
-        answer.length = info->length;
-        answer.file_end = info->file_end;
-        answer.stored_bytes = info->stored_bytes;
+        answer.length = info.length;
+        answer.file_end = info.file_end;
+        answer.stored_bytes = info.stored_bytes;
+        if (with_about) add_about(store_, id, answer);
         return answer;
-      });
+      },
+      std::identity());
+}
+
+void IoService::describe(const CallPtr& call, const wire::DescribeT& request) {
+  WEIR_CALL_TRY(call, const SubfileId subfile, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, check_about(subfile, request.about));
+  answer_in_turn(
+      call, request.subfile.get(), Use::kRead, Length::kShort,
+      [this, about = request.about](SubfileId id) { return keep_newer_about(store_, id, about); }, std::identity());
+}
+
+Status IoService::form(std::uint32_t servers) {
+  return wait_at_store([this, servers] { return form_label(store_, servers); });
 }
 
 void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {

@@ -67,6 +67,9 @@ class IoService {
   /// Of subfiles that were being laid out anew when the server ended.  Before anything is handled.
   Status restore_fences();
   void drop(net::PeerId peer);
+  /// All servers of the file system are up: notes their number in the label of the store, durably, if there is one.
+  /// \error kInvalidArgument if it was made by another number
+  Status form(std::uint32_t servers);
 
   [[nodiscard]] std::size_t view_count() const noexcept { return views_.size(); }
 
@@ -91,6 +94,7 @@ class IoService {
   void inspect(const CallPtr& call, const wire::InspectT& request);
   void list(const CallPtr& call, const wire::ListSubfilesT& request);
   void usage(const CallPtr& call, const wire::UsageOfT& request);
+  void describe(const CallPtr& call, const wire::DescribeT& request);
   void share(const CallPtr& call, const wire::ShareT& request);
   void fence(const CallPtr& call, const wire::FenceT& request);
   Result<wire::HandoverT> hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request);

@@ -12,6 +12,8 @@ namespace weir::server::internal {
 
 namespace {
 
+constexpr FileNumber kLastNumber = FileNumber{1} << 62;
+
 // Of one answer.  Layouts can be long: a page ends early rather than that its head gets too long.
 constexpr std::size_t kMostEntries = 4096;
 constexpr std::size_t kMostPageBytes = std::size_t{4} << 20;
@@ -372,6 +374,7 @@ Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const I
   batch.put(entry_key(new_directory, to.name), encode_number(number));
   moved.parent = new_directory;
   moved.name = to.name;
+  moved.attributes.changed_ns = now_ns();  // what is told about the file from now on is newer than what was
   batch.put(record_key(number), encode_record(moved));
   if (old_directory != new_directory) touch(batch, std::move(from.directory));
   touch(batch, std::move(to.directory));
@@ -446,6 +449,83 @@ Result<wire::ListingT> Metadata::all_files(const wire::AllFilesT& request, const
     append_entry(listing, page_bytes, path, std::move(pending));
   }
   return listing;
+}
+
+// ---------------------------------------------------------------- files that were lost
+
+Status Metadata::skip_numbers(FileNumber last) {
+  if (last < next_number_) return Status::ok();
+  const FileNumber end = last + 1 + options_.numbers_at_a_time;
+  storage::Batch batch;
+  batch.put(std::string(kNextNumberKey), encode_number(end));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, true));
+  next_number_ = last + 1;
+  numbers_end_ = end;
+  return Status::ok();
+}
+
+// Two files with the same data would be removed together.
+Status Metadata::check_data_is_free(const Ask& ask, FileNumber data) {
+  Status status;
+  const auto look = [&](const wire::AttributesT& attributes) {
+    if (!attributes.is_directory && attributes.data == data) {
+      status = ask.error(ErrorCode::kExists, concat("data ", data, " is that of file ", attributes.file));
+    }
+    return status.is_ok();
+  };
+  WEIR_RETURN_IF_ERROR(store_.scan(kRecordPrefix, "", [&](std::string_view, std::string_view value) {
+    const Result<Record> record = decode_record(value);
+    if (!record.is_ok()) status = record.status();
+    return record.is_ok() && look(record->attributes);
+  }));
+  WEIR_RETURN_IF_ERROR(std::move(status));
+  WEIR_RETURN_IF_ERROR(store_.scan("r", "", [&](std::string_view, std::string_view value) {
+    const Result<wire::AttributesT> pending = decode_attributes(value);
+    if (!pending.is_ok()) status = pending.status();
+    return pending.is_ok() && look(*pending);
+  }));
+  return status;
+}
+
+Result<wire::AttributesT> Metadata::adopt(const wire::AdoptT& request, const Identity& who) {
+  const Ask ask{"adopt", request.path, who};
+  WEIR_TRY(const Record root, load(kRoot));
+  if (!is_owner(root.attributes, who)) return ask.denied("adopt files: ask the owner of the file system");
+  if (!request.attributes->is_directory) WEIR_RETURN_IF_ERROR(check_data_is_free(ask, request.attributes->data));
+  return adopt_unchecked(request, who);
+}
+
+Result<wire::AttributesT> Metadata::adopt_unchecked(const wire::AdoptT& request, const Identity& who) {
+  const Ask ask{"adopt", request.path, who};
+  WEIR_TRY(Place place, locate(ask));
+  WEIR_TRY(const std::optional<Record> there, find(place.directory, place.name));
+  if (there) return ask.error(ErrorCode::kExists, "it is there already");
+  WEIR_RETURN_IF_ERROR(check_change(ask, place, nullptr));
+  wire::AttributesT attributes = *request.attributes;
+  if (!attributes.is_directory) {
+    wire::CreateT shape;
+    shape.layout = attributes.layout;
+    shape.targets = attributes.targets;
+    const std::vector<std::uint64_t> stores = attributes.stores;
+    WEIR_RETURN_IF_ERROR(lay_out(ask, shape, attributes));
+    attributes.stores = stores;
+    if (attributes.data == 0) return ask.error(ErrorCode::kInvalidArgument, "there is no data 0");
+  }
+  if (attributes.data > kLastNumber || attributes.file > kLastNumber) {
+    return ask.error(ErrorCode::kInvalidArgument, concat("numbers of files are at most ", kLastNumber));
+  }
+  WEIR_RETURN_IF_ERROR(skip_numbers(std::max(attributes.file, attributes.data)));
+  storage::Batch batch;
+  WEIR_TRY(const std::optional<std::string> taken, store_.get(record_key(attributes.file)));
+  if (attributes.file == 0 || taken) WEIR_TRY(attributes.file, take_number());
+  attributes.mode &= kModeBits;
+  const FileNumber directory = place.directory.attributes.file;
+  batch.put(entry_key(directory, place.name), encode_number(attributes.file));
+  const Record record{directory, place.name, std::move(attributes)};
+  batch.put(record_key(record.attributes.file), encode_record(record));
+  touch(batch, std::move(place.directory));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
+  return record.attributes;
 }
 
 Status Metadata::check_access(FileNumber file, const Identity& who, bool for_writing) {

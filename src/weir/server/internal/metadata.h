@@ -70,6 +70,14 @@ class Metadata {
   /// \error kPermission for all but user 0 and the owner of the root directory
   Result<wire::ListingT> all_files(const wire::AllFilesT& request, const Identity& who);
 
+  /// A name for subfiles that no file has, or for a directory: for fsck.  `file` and `data` stay what they are where they are free, other
+  /// attributes as well.  Durable.  \error kExists if the path or the data is a file's; kPermission as of all_files()
+  Result<wire::AttributesT> adopt(const wire::AdoptT& request, const Identity& who);
+  /// The same for a rebuild, which knows that nothing else has the data, and makes all of it durable when it is done.
+  Result<wire::AttributesT> adopt_unchecked(const wire::AdoptT& request, const Identity& who);
+  /// No number up to this one is given to a file that is made.
+  Status skip_numbers(FileNumber last);
+
   /// Whether `who` may read (write) the file with this number.  \error kNotFound, kPermission
   Status check_access(FileNumber file, const Identity& who, bool for_writing);
 
@@ -96,6 +104,7 @@ class Metadata {
   Status check_replace(const Ask& ask, const Place& to, const Record& moved, const Record& replaced);
 
   Result<FileNumber> take_number();
+  Status check_data_is_free(const Ask& ask, FileNumber data);
   Result<wire::AttributesT> add(const Ask& ask, Place place, wire::AttributesT attributes);
   template <typename Request>
   Status lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes);

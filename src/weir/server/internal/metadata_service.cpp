@@ -54,6 +54,7 @@ bool MetadataService::handle(const CallPtr& call) {
       return true;
     case wire::Operation::SyncNames: answer_durable(call, Result<wire::DoneT>(wire::DoneT{})); return true;
     case wire::Operation::AllFiles: call->answer(metadata_.all_files(*operation.AsAllFiles(), who)); return true;
+    case wire::Operation::Adopt: answer_durable(call, metadata_.adopt(*operation.AsAdopt(), who)); return true;
     case wire::Operation::Lock: lock(call, *operation.AsLock()); return true;
     case wire::Operation::Unlock: unlock(call, *operation.AsUnlock()); return true;
     case wire::Operation::UseCounter:

@@ -6,6 +6,7 @@
 //   "i" <number>             -> Record                 a file or directory: attributes, and back to its entry
 //   "r" <number>             -> Attributes             the file as it will be when the relayout under way is done
 //   "n"                      -> <number>               no number from here on was ever used
+//   "f"                      -> Label                  which file system this is: see assembly.h
 //
 // Every change is one batch, so an entry and the record that points back to it come and go together.
 

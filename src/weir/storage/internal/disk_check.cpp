@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <weir/storage/internal/disk_about.h>
 #include <weir/storage/internal/disk_directory.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_sums.h>
@@ -37,18 +38,27 @@ struct Files {
   bool data = false;
   bool sums = false;
   bool gone = false;
+  bool about = false;
+  bool empty = false;
 };
 
 class PartCheck {
  public:
   PartCheck(const DiskDirectory& directory, PartName name, DiskCheck& report)
       : name_(name),
+        directory_(directory.path()),
         start_(name.part * directory.part_bytes()),
         data_path_(path_of(directory.path(), name, FileKind::kData)),
         sums_path_(path_of(directory.path(), name, FileKind::kSums)),
         report_(report) {}
 
   Status run(const Files& files) {
+    if (files.about) WEIR_RETURN_IF_ERROR(check_about(FileKind::kAbout));
+    if (files.empty) WEIR_RETURN_IF_ERROR(check_about(FileKind::kEmpty));
+    if (!files.sums && !files.data && !files.gone) {
+      if (!files.about) return Status::ok();
+      return find(Kind::kMissingData, 0, 0, fmt::format("{}: its data and its checksums are both gone", data_path_));
+    }
     if (!files.sums && files.gone) {
       return find(Kind::kUnfinishedRemove, 0, 0, fmt::format("{}: its removal was interrupted", data_path_));
     }
@@ -68,6 +78,13 @@ class PartCheck {
   Status find(Kind kind, Offset from, Offset to, std::string message) {
     report_.findings.push_back({kind, name_.id, start_ + from, start_ + to, std::move(message)});
     return Status::ok();
+  }
+
+  Status check_about(FileKind kind) {
+    const std::string path = path_of(directory_, name_, kind);
+    WEIR_TRY(const Descriptor file, internal::open_file(path, O_RDONLY));
+    const Status status = internal::read_about(name_.id, file.get(), path).status();
+    return status.code() == ErrorCode::kCorrupt ? find(Kind::kDamagedAbout, 0, 0, status.message()) : status;
   }
 
   Result<bool> check_header() {
@@ -134,6 +151,7 @@ class PartCheck {
   }
 
   PartName name_;
+  std::string directory_;
   Offset start_;
   std::string data_path_;
   std::string sums_path_;
@@ -149,6 +167,9 @@ void note(Files& files, FileKind kind) {
     case FileKind::kData: files.data = true; break;
     case FileKind::kSums: files.sums = true; break;
     case FileKind::kGone: files.gone = true; break;
+    case FileKind::kAbout: files.about = true; break;
+    case FileKind::kEmpty: files.empty = true; break;
+    case FileKind::kDraft: break;
   }
 }
 

@@ -1,6 +1,5 @@
 #include <weir/storage/internal/disk_directory.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -15,16 +14,29 @@
 
 #include <fmt/format.h>
 
+#include <weir/storage/internal/checked_text.h>
 #include <weir/storage/internal/disk_sums.h>
 
 namespace weir::storage::internal {
 namespace {
 
-constexpr const char* kSettings = "weir disk store, version 2\npart_bytes %lld\nid %16llx\n%n";
+constexpr std::string_view kVersionLine = "weir disk store, version 3\n";
+constexpr std::size_t kMostSettingsBytes = 4096;
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 std::string settings_path(const std::string& directory) { return directory + "/settings"; }
 std::string fences_path(const std::string& directory) { return directory + "/fences"; }
+
+// With all above it that are missing; each is durable in the one above it.
+Status make_durable_directory(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return Status::ok();
+  const std::string above = std::filesystem::path(path).parent_path().string();
+  if (!above.empty() && above != path) WEIR_RETURN_IF_ERROR(make_durable_directory(above));
+  std::filesystem::create_directory(path, error);
+  if (error) return os_error("make directory", path, error.value());
+  return sync_directory(above.empty() ? "." : above);
+}
 
 bool has_folders(const std::string& directory) {
   for (const char high : kHexDigits) {
@@ -38,23 +50,28 @@ bool has_folders(const std::string& directory) {
 
 }  // namespace
 
-Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Offset part_bytes) {
+Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Offset part_bytes, const Label& label) {
   if (part_bytes < kBlockBytes || part_bytes % kBlockBytes != 0) {
     return invalid_argument(fmt::format("open disk store {}: part_bytes is {}; it must be a multiple of {}", path,
                                         part_bytes, kBlockBytes));
   }
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return os_error("make directory", path, error.value());
+  WEIR_RETURN_IF_ERROR(make_durable_directory(path));
   DiskDirectory directory(path);
   WEIR_RETURN_IF_ERROR(directory.lock(O_RDWR | O_CREAT));
   WEIR_TRY(const bool is_store, directory.load());
   if (!is_store) {
     directory.part_bytes_ = part_bytes;
     directory.id_ = random_id();
+    directory.label_ = label;
     WEIR_RETURN_IF_ERROR(directory.save());
   }
   return directory;
+}
+
+Result<std::optional<Label>> DiskDirectory::read_label(const std::string& path) {
+  DiskDirectory directory(path);
+  WEIR_TRY(const bool is_store, directory.load());
+  return is_store ? std::optional(directory.label_) : std::nullopt;
 }
 
 Result<DiskDirectory> DiskDirectory::open(const std::string& path) {
@@ -86,25 +103,52 @@ Result<bool> DiskDirectory::load() {
                     path_));
   }
   if (!file) return false;
-  std::array<char, 256> text{};
-  WEIR_RETURN_IF_ERROR(read_or_zero(file->get(), path, text.data(), text.size() - 1, 0));
+  std::string text(kMostSettingsBytes, '\0');
+  WEIR_RETURN_IF_ERROR(read_or_zero(file->get(), path, text.data(), text.size(), 0));
+  text.resize(text.find('\0') == std::string::npos ? text.size() : text.find('\0'));
+  if (text.starts_with("weir disk store, version ") && !text.starts_with(kVersionLine)) {
+    return corrupt(
+        fmt::format("disk store {} is of another version than this program reads (3): {} begins with \"{}\"; copy its "
+                    "files out with the release of Weir that made it",
+                    path_, path, text.substr(0, text.find('\n'))));
+  }
+  if (const Status status = parse(text); !status.is_ok()) {
+    return corrupt(fmt::format("{} is damaged ({}); restore it (see \"The disk store\" in docs/formats.md)", path,
+                               status.message()));
+  }
+  return true;
+}
+
+Status DiskDirectory::parse(const std::string& text) {
+  WEIR_TRY(const std::string_view checked, check_checksum(text));
+  const std::string lines(checked);
   long long part_bytes = 0;
   unsigned long long id = 0;
   int end = -1;
-  const int found = std::sscanf(text.data(), kSettings, &part_bytes, &id, &end);
-  if (found != 2 || end < 0 || text[static_cast<std::size_t>(end)] != '\0' || id == 0 || part_bytes < kBlockBytes ||
-      part_bytes > kMaxBytes || part_bytes % kBlockBytes != 0) {
-    return corrupt(fmt::format("{} is damaged, or of another version: it reads \"{}\"", path, text.data()));
+  const int found =
+      std::sscanf(lines.c_str(), "weir disk store, version 3\npart_bytes %lld\nid %16llx\n%n", &part_bytes, &id, &end);
+  if (found != 2 || end < 0 || id == 0 || part_bytes < kBlockBytes || part_bytes > kMaxBytes ||
+      part_bytes % kBlockBytes != 0) {
+    return corrupt("its lines make no sense");
   }
+  WEIR_TRY(label_, parse_label_lines(checked.substr(static_cast<std::size_t>(end))));
   part_bytes_ = part_bytes;
   id_ = id;
-  return true;
+  return Status::ok();
 }
 
 // Before there is anything else.
 Status DiskDirectory::save() const {
-  return replace(settings_path(path_),
-                 fmt::format("weir disk store, version 2\npart_bytes {}\nid {:016x}\n", part_bytes_, id_));
+  return replace(settings_path(path_), add_checksum(fmt::format("{}part_bytes {}\nid {:016x}\n{}", kVersionLine,
+                                                                part_bytes_, id_, label_lines(label_))));
+}
+
+Status DiskDirectory::set_label(const Label& label) {
+  const Label before = label_;
+  label_ = label;
+  Status status = save();
+  if (!status.is_ok()) label_ = before;
+  return status;
 }
 
 Status DiskDirectory::save_fences(std::span<const KeptFence> fences) const {

@@ -12,6 +12,7 @@
 
 #include <weir/base/result.h>
 #include <weir/storage/internal/disk_files.h>
+#include <weir/storage/label.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {
@@ -19,13 +20,19 @@ namespace weir::storage::internal {
 /// Locked as long as it lives.
 class DiskDirectory {
  public:
-  static Result<DiskDirectory> open_or_create(const std::string& path, Offset part_bytes);
+  /// `label`: of a new one.
+  static Result<DiskDirectory> open_or_create(const std::string& path, Offset part_bytes, const Label& label);
   /// \error kNotFound if there is no store
   static Result<DiskDirectory> open(const std::string& path);
+  /// Of a store that may be in use; nothing if there is none.  \error kCorrupt
+  static Result<std::optional<Label>> read_label(const std::string& path);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] Offset part_bytes() const noexcept { return part_bytes_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] const Label& label() const noexcept { return label_; }
+  /// Durable when it returns.
+  Status set_label(const Label& label);
 
   /// Durable when it returns.
   Status save_fences(std::span<const KeptFence> fences) const;
@@ -49,6 +56,7 @@ class DiskDirectory {
 
   Status lock(int flags);
   Result<bool> load();
+  Status parse(const std::string& text);
   Status save() const;
   // Whole or not at all, and durable when it returns.
   Status replace(const std::string& path, const std::string& text) const;
@@ -57,6 +65,7 @@ class DiskDirectory {
   Descriptor lock_;
   Offset part_bytes_ = 0;
   std::uint64_t id_ = 0;
+  Label label_;
 };
 
 }  // namespace weir::storage::internal

@@ -30,7 +30,8 @@ struct Ending {
   FileKind kind;
   std::string_view text;
 };
-constexpr Ending kEndings[] = {{FileKind::kData, "data"}, {FileKind::kSums, "sums"}, {FileKind::kGone, "gone"}};
+constexpr Ending kEndings[] = {{FileKind::kData, "data"},   {FileKind::kSums, "sums"},   {FileKind::kGone, "gone"},
+                               {FileKind::kAbout, "about"}, {FileKind::kEmpty, "empty"}, {FileKind::kDraft, "draft"}};
 
 // Reads a hexadecimal number and the point behind it off the front of `text`.
 template <typename Number>

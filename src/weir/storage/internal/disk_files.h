@@ -42,7 +42,14 @@ struct PartName {
 };
 
 /// What the end of a file's name says.
-enum class FileKind : std::uint8_t { kData, kSums, kGone };
+enum class FileKind : std::uint8_t {
+  kData,
+  kSums,
+  kGone,
+  kAbout,  ///< What is known of its file, of a subfile that was written (part 0 only).
+  kEmpty,  ///< The same, of one that was never written.
+  kDraft,  ///< A new kAbout or kEmpty until it has its name.
+};
 
 struct FileName {
   PartName part;

@@ -35,7 +35,18 @@ Offset end_of(const Piece& piece) {
   return piece.offset + static_cast<Offset>(piece.memory.size());
 }
 
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+// Of a subfile that is written from now on: if its data and checksums are gone one day, what is known of it tells that they were there.
+Status note_written_about(const DiskContext& context, PartName name) {
+  if (name.part != 0) return Status::ok();
+  const std::string empty = path_of(context.directory, name, FileKind::kEmpty);
+  const std::string about = path_of(context.directory, name, FileKind::kAbout);
+  if (::rename(empty.c_str(), about.c_str()) != 0 && errno != ENOENT) return os_error("rename", empty, errno);
+  return Status::ok();
+}
+
+}  // namespace
+
+bool file_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 Status unlink_if_exists(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return os_error("remove", path, errno);
@@ -53,7 +64,14 @@ Status make_folder(DiskContext& context, SubfileId id) {
   return Status::ok();
 }
 
-}  // namespace
+Status sync_folder(DiskContext& context, SubfileId id) {
+  const std::string folder = folder_of(id);
+  WEIR_RETURN_IF_ERROR(sync_directory(context.directory + "/" + folder));
+  if (context.unsynced_folders.count(folder) == 0) return Status::ok();
+  WEIR_RETURN_IF_ERROR(sync_directory(context.directory));
+  context.unsynced_folders.erase(folder);
+  return Status::ok();
+}
 
 // A block and its sum, on the way into its page.
 struct Part::Change {
@@ -81,9 +99,14 @@ Part::~Part() { context_.checksum_bytes -= counted_bytes_; }
 
 Result<std::unique_ptr<Part>> Part::open(DiskContext& context, PartName name) {
   auto part = std::make_unique<Part>(context, name);
-  if (!exists(part->sums_path_)) {
-    if (!exists(part->data_path_)) return std::unique_ptr<Part>{};
-    if (!exists(path_of(context.directory, name, FileKind::kGone))) {
+  if (!file_exists(part->sums_path_)) {
+    if (!file_exists(part->data_path_)) {
+      if (name.part != 0 || !file_exists(path_of(context.directory, name, FileKind::kAbout))) {
+        return std::unique_ptr<Part>{};
+      }
+      return part->damaged(part->data_path_, "its data and its checksums are both gone");
+    }
+    if (!file_exists(path_of(context.directory, name, FileKind::kGone))) {
       return part->damaged(part->sums_path_, "the file with the checksums is missing");
     }
     WEIR_RETURN_IF_ERROR(part->remove());
@@ -104,6 +127,7 @@ Result<std::unique_ptr<Part>> Part::create(DiskContext& context, PartName name) 
     return data.status();
   }
   part->data_ = std::move(*data);
+  WEIR_RETURN_IF_ERROR(note_written_about(context, name));
   part->is_dirty_ = true;
   part->has_changed_names_ = true;
   WEIR_RETURN_IF_ERROR(part->open_descriptors());
@@ -154,7 +178,8 @@ Status Part::load() {
   WEIR_TRY(sums_, open_file(sums_path_, O_RDWR));
   WEIR_TRY(const struct stat status, file_status(sums_.get(), sums_path_));
   WEIR_RETURN_IF_ERROR(load_header(status.st_size));
-  if (!exists(data_path_)) {
+  WEIR_RETURN_IF_ERROR(note_written_about(context_, name_));  // a crash came before that
+  if (!file_exists(data_path_)) {
     if (header_.data_length > 0) return damaged(data_path_, "the file with the data is missing");
     WEIR_TRY(data_, open_file(data_path_, O_RDWR | O_CREAT));  // a crash came before it was made
     has_changed_names_ = true;
@@ -620,13 +645,10 @@ Result<bool> Part::grow_sums_file() {
 }
 
 Status Part::sync_names() {
-  const std::string folder = folder_of(name_.id);
-  if (has_changed_names_) WEIR_RETURN_IF_ERROR(sync_directory(context_.directory + "/" + folder));
-  has_changed_names_ = false;
-  if (context_.unsynced_folders.count(folder) != 0) {
-    WEIR_RETURN_IF_ERROR(sync_directory(context_.directory));
-    context_.unsynced_folders.erase(folder);
+  if (has_changed_names_ || context_.unsynced_folders.count(folder_of(name_.id)) != 0) {
+    WEIR_RETURN_IF_ERROR(sync_folder(context_, name_.id));
   }
+  has_changed_names_ = false;
   return Status::ok();
 }
 

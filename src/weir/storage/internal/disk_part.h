@@ -35,6 +35,13 @@ struct DiskContext {
 
 inline constexpr std::size_t kScratchBlocks = 64;
 
+/// Makes the folder of a subfile, if need be.
+Status make_folder(DiskContext& context, SubfileId id);
+/// The entries of that folder, and its own, are durable when it returns.
+Status sync_folder(DiskContext& context, SubfileId id);
+bool file_exists(const std::string& path);
+Status unlink_if_exists(const std::string& path);
+
 class Part {
  public:
   /// Null if there is none.  Finishes a removal that a crash interrupted.
@@ -76,6 +83,8 @@ class Part {
   Status note_more_parts();
   /// Another part was removed: the next sync makes that durable too, or its bytes could come back.
   void note_removed_part() noexcept { is_dirty_ = has_changed_names_ = true; }
+  /// A file beside it got its name: the next sync makes that durable too, as it does those of new parts.  \pre is_dirty()
+  void note_changed_names() noexcept { has_changed_names_ = true; }
 
   /// They come back when they are needed.
   void close_descriptors() noexcept;

@@ -115,9 +115,9 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   }));
   all.push_back(request<TruncateT>([](TruncateT& it) { it.subfile = subfile(), it.length = 3, it.file_end = 4; }));
   all.push_back(request<ReserveT>([](ReserveT& it) { it.subfile = subfile(), it.range = range(); }));
-  all.push_back(request<SyncT>([](SyncT& it) { it.subfile = subfile(); }));
+  all.push_back(request<SyncT>([](SyncT& it) { it.subfile = subfile(), it.about = {4}; }));
   all.push_back(request<RemoveSubfileT>([](RemoveSubfileT& it) { it.subfile = subfile(); }));
-  all.push_back(request<InspectT>([](InspectT& it) { it.subfile = subfile(); }));
+  all.push_back(request<InspectT>([](InspectT& it) { it.subfile = subfile(), it.about = true; }));
   all.push_back(request<ListSubfilesT>([](ListSubfilesT& it) { it.after = subfile(), it.limit = 10; }));
   all.push_back(request<UsageOfT>([](UsageOfT& usage) { usage.counts_stored = true; }));
   all.push_back(request<ShareT>([](ShareT& it) { it.subfile = subfile(), it.for_writing = true; }));
@@ -130,6 +130,9 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   }));
   all.push_back(
       request<FenceT>([](FenceT& it) { it.action = FenceAction::Confirm, it.subfile = subfile(), it.token = 9; }));
+  all.push_back(request<AdoptT>(
+      [](AdoptT& it) { it.path = "/lost+found/4", it.attributes = std::make_unique<AttributesT>(attributes()); }));
+  all.push_back(request<DescribeT>([](DescribeT& it) { it.subfile = subfile(), it.about = {1, 2, 3}; }));
 }
 
 }  // namespace
@@ -160,10 +163,13 @@ std::vector<ReplyHeadT> example_replies() {
     server.host = "h";
     server.store = "memory";
     server.store_id = 7;
+    server.keeps_about = true;
     it.servers.push_back(std::make_unique<ServerT>(std::move(server)));
     it.version = "1";
   }));
-  all.push_back(reply<SubfileInfoT>([](SubfileInfoT& it) { it.length = 1, it.file_end = 2, it.stored_bytes = 3; }));
+  all.push_back(reply<SubfileInfoT>([](SubfileInfoT& it) {
+    it.length = 1, it.file_end = 2, it.stored_bytes = 3, it.about = {4}, it.about_error = "e";
+  }));
   all.push_back(reply<SubfilesT>([](SubfilesT& it) { it.subfiles = {{1, 2}, {3, 4}}, it.is_complete = true; }));
   all.push_back(reply<UsageT>([](UsageT& it) { it.capacity_bytes = 10, it.used_bytes = 5, it.subfiles = 1; }));
   all.push_back(reply<HandoverT>([](HandoverT& it) {

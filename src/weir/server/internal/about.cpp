@@ -1,0 +1,50 @@
+#include <weir/server/internal/about.h>
+
+#include <weir/base/text.h>
+
+namespace weir::server::internal {
+
+namespace {
+
+// Layouts can be long; a message is not longer.
+constexpr std::size_t kMostAboutBytes = std::size_t{8} << 20;
+
+}  // namespace
+
+Status check_about(storage::SubfileId id, std::span<const std::uint8_t> about) {
+  if (about.empty()) return Status::ok();
+  const std::string what = concat("what is known of subfile ", id.element, " of data ", id.file);
+  if (about.size() > kMostAboutBytes) {
+    return invalid_argument(concat(what, ": ", about.size(), " bytes; at most ", kMostAboutBytes, " are kept"));
+  }
+  const Result<wire::AboutT> decoded = wire::decode_about(std::as_bytes(about));
+  if (!decoded.is_ok()) return invalid_argument(concat(what, ": ", decoded.status().message()));
+  if (decoded->attributes->data == id.file && decoded->element == id.element) return Status::ok();
+  return invalid_argument(
+      concat(what, ": it is about subfile ", decoded->element, " of data ", decoded->attributes->data));
+}
+
+Status keep_newer_about(storage::Store& store, storage::SubfileId id, const std::vector<std::uint8_t>& about) {
+  if (!store.keeps_about() || about.empty()) return Status::ok();
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(about));
+  const auto kept = store.kept_about(id);
+  if (!kept.is_ok() && kept.status().code() != ErrorCode::kCorrupt) return kept.status();
+  if (kept.is_ok() && *kept) {
+    const Result<wire::AboutT> before = wire::decode_about(**kept);
+    WEIR_TRY(const wire::AboutT now, wire::decode_about(bytes));
+    if (before.is_ok() && before->attributes->changed_ns > now.attributes->changed_ns) return Status::ok();
+  }
+  return store.keep_about(id, bytes);
+}
+
+void add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer) {
+  const auto kept = store.kept_about(id);
+  if (!kept.is_ok()) {
+    answer.about_error = kept.status().message();
+  } else if (*kept) {
+    const auto* begin = reinterpret_cast<const std::uint8_t*>((*kept)->data());
+    answer.about.assign(begin, begin + (*kept)->size());
+  }
+}
+
+}  // namespace weir::server::internal
