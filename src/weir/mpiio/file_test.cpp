@@ -333,6 +333,21 @@ TEST(ErrorHandlerTest, IsCalledWithTheFile) {
   EXPECT_EQ(told.calls, 2);
 }
 
+void forgive(MPI_File*, int* code, ...) { *code = *code == MPI_ERR_IO ? MPI_ERR_OTHER : MPI_SUCCESS; }
+
+// As MPICH does it.
+TEST(ErrorHandlerTest, MayChangeWhatTheCallReturns) {
+  OpenedFile file(test_name());
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  ASSERT_THAT(MPI_File_create_errhandler(forgive, &handler), Succeeds());
+  ASSERT_THAT(MPI_File_set_errhandler(file, handler), Succeeds());
+  ASSERT_THAT(MPI_Errhandler_free(&handler), Succeeds());
+  EXPECT_EQ(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_SUCCESS);
+  MPI_Offset position = -1;
+  EXPECT_EQ(MPI_File_get_position(file, &position), MPI_SUCCESS);
+  EXPECT_EQ(position, 0);
+}
+
 TEST(ErrorHandlerTest, OfNoFileIsThatOfNewFiles) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   ASSERT_THAT(MPI_File_create_errhandler(tell, &handler), Succeeds());
