@@ -62,7 +62,7 @@ has_ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # start LAUNCHER...: a job whose ranks write in the way $way; returns at some moment after all of them have begun to.
 start() {
-  rm -rf "$work"/rank.* "$work"/error.* "$work/jobs"
+  rm -rf "$work"/rank.* "$work"/error.* "$work/jobs" "$work/go"
   mkdir "$work/jobs"
   "$weir" run --servers "$servers" --capacity 64M --layout "stripe(unit=64K, over=$servers)" -- \
     "$@" -n "$ranks" "$writer" weir:/out "$work" "$way" >"$work/out" 2>&1 &
@@ -93,6 +93,7 @@ server_killed() {
   echo "$case"
   start "$@"
   kill -9 "$(echo "$server_processes" | sed -n "$((victim + 1))p")"
+  : >"$work/go"
   ended
   [ "$code" -eq 3 ] || fail "exit code $code instead of 3, which the ranks had"
   rank=0
@@ -112,7 +113,7 @@ server_killed() {
   done
 }
 
-for way in independent pieces nonblocking collective atomic shared; do
+for way in independent pieces nonblocking collective atomic shared closing; do
   for WEIR_DIRECT in on off; do
     export WEIR_DIRECT
     victim=1

@@ -26,9 +26,10 @@ void Backoff::pause() noexcept {
   if (++looks_ <= kLooks) return;
   const Clock::time_point now = Clock::now();
   if (looks_ == kLooks + 1) start_ = now;
-  const std::chrono::nanoseconds time = sleep_after(now - start_);
+  const std::chrono::nanoseconds waited = now - start_;
+  const std::chrono::nanoseconds time = sleep_after(waited);
   if (time == time.zero()) {
-    ::sched_yield();
+    if (waited >= kSpin) ::sched_yield();
     return;
   }
   const timespec span{0, time.count()};  // below a second

@@ -5,17 +5,20 @@
 
 namespace weir {
 
-/// What to do between two looks at something that can only be looked at, as a request of MPI: at first nothing, then the processor is given away,
-/// since others may need it for just that, and after a while it sleeps, a little longer each time.
+/// Backoff for polling, as a request of MPI needs it: spin, then yield, then sleep, a little longer each time.
 ///
-/// Giving away alone is not enough.  Processes that do nothing else for long, several to a processor, were seen to keep it among themselves: Linux 6.18 let
-/// threads of other programs, ready to run, wait for seconds.  Those were the servers that all of them waited for.
+/// Only loops that move bytes by polling yield, and only after spinning: beside programs that compute, each yield costs
+/// one of their time slices. A short sleep does not, since the scheduler runs a task soon after it wakes up.  Nobody
+/// yields for long: several processes that did, on one processor, starved the threads of servers for seconds (Linux
+/// 6.18).
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// For what takes one message or two.
-  static constexpr std::chrono::microseconds kMessages{500};
+  /// How long it spins.
+  static constexpr std::chrono::microseconds kSpin{50};
+  /// For what takes one message or two: spins, then sleeps.
+  static constexpr std::chrono::microseconds kMessages = kSpin;
   /// For what moves many bytes by being looked at.
   static constexpr std::chrono::milliseconds kBytes{50};
 

@@ -312,6 +312,14 @@ TEST(ReportPageTest, TellsAllThatMatters) {
   EXPECT_THAT(page, Not(HasSubstr("href=")));
 }
 
+TEST(ReportPageTest, SaysWhyWhatWasTriedDidNotApply) {
+  std::vector<Trace> traces = columns(4);
+  EXPECT_THAT(report_page(summarize(traces), facts()), Not(HasSubstr("It was tried")));
+  traces[0].files[0].why = "weir_layout=view did not apply: the file had 8 <bytes>";
+  EXPECT_THAT(report_page(summarize(traces), facts()),
+              HasSubstr("It was tried in this run: weir_layout=view did not apply: the file had 8 &lt;bytes&gt;."));
+}
+
 // Every tag is closed, so nothing from outside has become markup.
 void expect_balanced(const std::string& page) {
   std::vector<std::string> open;

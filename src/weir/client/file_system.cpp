@@ -265,6 +265,9 @@ Result<Offset> File::size() const { return open_->size(); }
 Status File::truncate(Offset size) const { return open_->truncate(size); }
 Status File::preallocate(Offset size) const { return open_->preallocate(size); }
 Status File::sync() const { return open_->sync(); }
+bool File::has_unsynced() const { return open_->incarnation()->unsynced()->has_any(); }
+bool File::is_in_memory_here() const { return open_->is_in_memory_here(); }
+Status File::refresh() const { return open_->refresh(); }
 Status File::close() const { return open_->check_kept(); }
 
 // ---------------------------------------------------------------- locks

@@ -203,6 +203,14 @@ class File {
   /// file's name.
   /// \error kIoError if a server was started again since: what was written to it and not synced before may be lost.  Told once.
   Status sync() const;
+  /// Something was written through this file or its views since the last sync.
+  [[nodiscard]] bool has_unsynced() const;
+  /// All of its bytes are in memory of this host that this process may map: accesses need no messages, but for the
+  /// first few.  Asks the servers once.
+  [[nodiscard]] bool is_in_memory_here() const;
+  /// Looks whether another client has changed its layout; accesses find that out by themselves.  \error kStale if it
+  /// was removed
+  Status refresh() const;
   /// Only tells that error, of bytes that were not synced; asks the servers that have some.  The file stays usable.
   Status close() const;
   /// Waits until no other holder's lock on the range conflicts, at most as long as calls may take.

@@ -155,7 +155,7 @@ TEST(ChooseTest, NamesAreReadAsTheyAreWritten) {
     ASSERT_TRUE(parsed.is_ok());
     EXPECT_EQ(*parsed, method);
   }
-  EXPECT_THAT(parse_method("both").status().message(), HasSubstr("auto, alone or two-phase"));
+  EXPECT_THAT(parse_method("both").status().message(), HasSubstr("(auto, alone, two-phase)"));
 }
 
 }  // namespace

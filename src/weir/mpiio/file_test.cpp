@@ -176,7 +176,7 @@ TEST(HintsTest, SayTheLayoutOfANewFile) {
   OpenedFile striped(test_name("1"), kCreate, MPI_COMM_WORLD, stripes.info);
   EXPECT_EQ(hint(striped, "weir_layout"), "stripe(unit=4K, over=2)");
   EXPECT_EQ(hint(striped, "striping_factor"), "2");
-  EXPECT_EQ(hint(striped, "access_style"), "write_once");
+  EXPECT_EQ(hint(striped, "access_style"), "(none)");  // has no effect
   const Info text{{"weir_layout", "hpf(shape=[16,16], elem=8, dist=(*,BLOCK), grid=[1,2])"}};
   OpenedFile columns(test_name("2"), kCreate, MPI_COMM_WORLD, text.info);
   EXPECT_THAT(hint(columns, "weir_layout"), HasSubstr("dist=(*,BLOCK)"));
@@ -219,13 +219,13 @@ TEST(HintsTest, OfOtherFileSystemsMeanTheirDefaults) {
 }
 
 TEST(HintsTest, StayUnlessTheyAreGivenAnew) {
-  const Info first{{"cb_nodes", "1"}, {"access_style", "write_once"}};
+  const Info first{{"cb_nodes", "1"}, {"cb_buffer_size", "5000"}};
   OpenedFile file(test_name(), kCreate, MPI_COMM_WORLD, first.info);
-  const Info second{{"access_style", "sequential"}};
+  const Info second{{"cb_buffer_size", "6000"}};
   EXPECT_THAT(MPI_File_set_info(file, second.info), Succeeds());
   EXPECT_THAT(MPI_File_set_info(file, MPI_INFO_NULL), Succeeds());
   EXPECT_EQ(hint(file, "cb_nodes"), "1");
-  EXPECT_EQ(hint(file, "access_style"), "sequential");
+  EXPECT_EQ(hint(file, "cb_buffer_size"), "6000");
 }
 
 // ---------------------------------------------------------------- sizes
@@ -333,6 +333,21 @@ TEST(ErrorHandlerTest, IsCalledWithTheFile) {
   EXPECT_EQ(told.calls, 2);
 }
 
+void forgive(MPI_File*, int* code, ...) { *code = *code == MPI_ERR_IO ? MPI_ERR_OTHER : MPI_SUCCESS; }
+
+// As MPICH does it.
+TEST(ErrorHandlerTest, MayChangeWhatTheCallReturns) {
+  OpenedFile file(test_name());
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  ASSERT_THAT(MPI_File_create_errhandler(forgive, &handler), Succeeds());
+  ASSERT_THAT(MPI_File_set_errhandler(file, handler), Succeeds());
+  ASSERT_THAT(MPI_Errhandler_free(&handler), Succeeds());
+  EXPECT_EQ(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_SUCCESS);
+  MPI_Offset position = -1;
+  EXPECT_EQ(MPI_File_get_position(file, &position), MPI_SUCCESS);
+  EXPECT_EQ(position, 0);
+}
+
 TEST(ErrorHandlerTest, OfNoFileIsThatOfNewFiles) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   ASSERT_THAT(MPI_File_create_errhandler(tell, &handler), Succeeds());
@@ -365,6 +380,36 @@ TEST(ErrorHandlerTest, OfNoFileMayBeFreed) {
     EXPECT_EQ(told.calls, 2);
   }
   EXPECT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), Succeeds());
+}
+
+// A warning of one rank names the nearest key or value, once; what has no effect is not shown.
+TEST(HintsTest, WhatHasNoEffectIsToldAndNotShown) {
+  std::string told;
+  for (int round = 0; round < 2; ++round) {
+    const Info given{{"weir_layuot", "view"},
+                     {"weir_collective", "2phase"},
+                     {"cb_nodes", "many"},
+                     {"cb_buffer_size", "5000"},
+                     {"romio_cb_write", "enable"}};
+    ::testing::internal::CaptureStderr();
+    OpenedFile file(test_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_WORLD, given.info);
+    told += ::testing::internal::GetCapturedStderr();
+    for (const char* const key : {"weir_layuot", "cb_nodes", "romio_cb_write"}) EXPECT_EQ(hint(file, key), "(none)");
+    EXPECT_EQ(hint(file, "cb_buffer_size"), "5000");
+    const char* const method = std::getenv("WEIR_COLLECTIVE");
+    EXPECT_EQ(hint(file, "weir_collective"), method != nullptr ? method : "auto");
+  }
+  const auto count = [&](const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = told.find(text); at != std::string::npos; at = told.find(text, at + 1)) ++found;
+    return found;
+  };
+  const std::size_t expected = world_rank() == 0 ? 1 : 0;
+  EXPECT_EQ(count("hint weir_layuot is unknown; did you mean weir_layout?"), expected) << told;
+  EXPECT_EQ(count("hint weir_collective=2phase is not a method (auto, alone, two-phase); did you mean two-phase?"),
+            expected)
+      << told;
+  EXPECT_EQ(count("hint cb_nodes=many is ignored"), expected) << told;
 }
 
 TEST(ErrorTest, OfSetViewNamesTheFile) {

@@ -135,5 +135,93 @@ TEST(ViewLayoutTest, IsThatOfTheFirstViews) {
   }
 }
 
+std::string layout_of(MPI_File file) {
+  MPI_Info used = MPI_INFO_NULL;
+  EXPECT_THAT(MPI_File_get_info(file, &used), Succeeds());
+  char value[MPI_MAX_INFO_VAL + 1] = "";
+  int is_there = 0;
+  MPI_Info_get(used, "weir_layout", MPI_MAX_INFO_VAL, value, &is_there);
+  MPI_Info_free(&used);
+  return value;
+}
+
+MPI_File open_as_viewed(const std::string& name) {
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "weir_layout", "view");
+  MPI_File file = MPI_FILE_NULL;
+  EXPECT_THAT(MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_WRONLY, info, &file), Succeeds());
+  MPI_Info_free(&info);
+  return file;
+}
+
+constexpr int kHeaderInts = 10;
+
+Type my_columns() { return subarray({4, 4 * world_size()}, {4, 4}, {0, 4 * world_rank()}, MPI_INT); }
+
+void expect_header_and_columns(const std::string& name) {
+  const Bytes bytes = contents(name);
+  std::vector<int> found(bytes.size() / 4);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<unsigned char*>(found.data()));
+  ASSERT_EQ(found.size(), static_cast<std::size_t>(kHeaderInts + 16 * world_size()));
+  for (int i = 0; i < kHeaderInts; ++i) EXPECT_EQ(found[static_cast<std::size_t>(i)], 7000 + i);
+  for (int i = 0; i < 16 * world_size(); ++i) {
+    const int row = i / (4 * world_size());
+    const int column = i % (4 * world_size());
+    EXPECT_EQ(found[static_cast<std::size_t>(kHeaderInts + i)], 100 * (column / 4) + row * 4 + column % 4) << i;
+  }
+}
+
+// As simulations do: the size first, a header of one rank, then all ranks their parts.
+TEST(ViewLayoutTest, AppliesToFilesThatStartWithAHeader) {
+  std::vector<int> header(kHeaderInts);
+  std::iota(header.begin(), header.end(), 7000);
+  std::vector<int> mine(16);
+  std::iota(mine.begin(), mine.end(), 100 * world_rank());
+  for (const bool is_split : {false, true}) {
+    const std::string name = test_name(is_split ? "-split" : "");
+    MPI_File file = open_as_viewed(name);
+    ASSERT_THAT(MPI_File_set_size(file, 4 * (kHeaderInts + 16 * world_size())), Succeeds());
+    if (world_rank() == 0) {
+      ASSERT_THAT(MPI_File_write_at(file, 0, header.data(), 4 * kHeaderInts, MPI_BYTE, MPI_STATUS_IGNORE), Succeeds());
+    }
+    ASSERT_THAT(MPI_File_set_view(file, 4 * kHeaderInts, MPI_INT, my_columns(), "native", MPI_INFO_NULL), Succeeds());
+    EXPECT_THAT(layout_of(file), HasSubstr("stripe("));
+    if (is_split) {
+      ASSERT_THAT(MPI_File_write_all_begin(file, mine.data(), 16, MPI_INT), Succeeds());
+      ASSERT_THAT(MPI_File_write_all_end(file, mine.data(), MPI_STATUS_IGNORE), Succeeds());
+    } else {
+      ASSERT_THAT(MPI_File_write_all(file, mine.data(), 16, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
+    }
+    EXPECT_THAT(layout_of(file), HasSubstr("falls("));
+    ASSERT_THAT(MPI_File_close(&file), Succeeds());
+    expect_header_and_columns(name);
+  }
+}
+
+// As I/O libraries do: all ranks see the whole file while the header is written.
+TEST(ViewLayoutTest, WaitsForViewsThatCanBeALayout) {
+  if (world_size() < 2) GTEST_SKIP() << "one rank may see the whole file";
+  std::vector<int> header(kHeaderInts);
+  std::iota(header.begin(), header.end(), 7000);
+  std::vector<int> mine(16);
+  std::iota(mine.begin(), mine.end(), 100 * world_rank());
+  const std::string name = test_name();
+  MPI_File file = open_as_viewed(name);
+  ASSERT_THAT(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), Succeeds());
+  ASSERT_THAT(MPI_File_write_at_all(file, 0, header.data(), world_rank() == 0 ? 4 * kHeaderInts : 0, MPI_BYTE,
+                                    MPI_STATUS_IGNORE),
+              Succeeds());
+  EXPECT_THAT(layout_of(file), HasSubstr("stripe("));
+  ASSERT_THAT(MPI_File_set_view(file, 4 * kHeaderInts, MPI_INT, my_columns(), "native", MPI_INFO_NULL), Succeeds());
+  ASSERT_THAT(MPI_File_write_all(file, mine.data(), 16, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
+  EXPECT_THAT(layout_of(file), HasSubstr("falls("));
+  // It stays whatever views come later.
+  ASSERT_THAT(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), Succeeds());
+  EXPECT_THAT(layout_of(file), HasSubstr("falls("));
+  ASSERT_THAT(MPI_File_close(&file), Succeeds());
+  expect_header_and_columns(name);
+}
+
 }  // namespace
 }  // namespace weir::mpiio::internal

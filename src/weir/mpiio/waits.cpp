@@ -47,11 +47,12 @@ class Watch {
     }
     for (const FailedRequest& failed : all) {
       const int told = tell(failed);
+      if (told != MPI_SUCCESS) code = MPI_ERR_IN_STATUS;
       const auto found = std::find(before_.begin(), before_.end(), failed.request);
       if (!has_statuses || found == before_.end()) continue;
       if (MPI_Status* const status = place(static_cast<int>(found - before_.begin()))) status->MPI_ERROR = told;
     }
-    return MPI_ERR_IN_STATUS;
+    return code;
   }
 
  private:

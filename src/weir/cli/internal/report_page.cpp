@@ -210,6 +210,12 @@ std::string views_part(const FileSummary& file) {
   return out;
 }
 
+// That a layout was asked for already, and why the file does not have it.
+std::string why_not_applied(const FileSummary& file) {
+  if (file.advice->better->layout != "view" || !file.why.starts_with("weir_layout=view did not apply")) return "";
+  return concat(" It was tried in this run: ", escape_xml(file.why), ".");
+}
+
 std::string advice_part(const FileSummary& file) {
   std::string out = "<h3>The layout that would have fitted better</h3>\n";
   if (!file.advice) {
@@ -220,7 +226,7 @@ std::string advice_part(const FileSummary& file) {
     out += concat("<div class=\"advice\">", escape_xml(advice.better->name), ": matching degree ",
                   degree_text(advice.better->degree), " instead of ", degree_text(advice.degree), ". Use ",
                   code(concat("weir run --layout ", quoted_layout(advice.better->layout))), " or the hint ",
-                  code(concat("weir_layout=", advice.better->layout)), ".</div>\n");
+                  code(concat("weir_layout=", advice.better->layout)), ".", why_not_applied(file), "</div>\n");
   } else {
     out += concat("<div class=\"fits\">None of those that were tried is clearly better: the matching degree is ",
                   degree_text(advice.degree), ".</div>\n");

@@ -100,6 +100,22 @@ SubfileSlot& Incarnation::slot(std::uint32_t element) {
   return *slot;
 }
 
+Incarnation::Place Incarnation::place(Session& session) {
+  if (const Place known = place_.load(std::memory_order_relaxed); known != Place::kUnknown) return known;
+  const std::vector<ServerSelf> servers = session.servers();
+  const std::string here = FileSystem::this_host();
+  Place place = Place::kMemoryOfHost;
+  for (const std::uint32_t target : targets_) {
+    if (target >= servers.size() || servers[target].store == 0) return Place::kUnknown;
+    const ServerSelf& server = servers[target];
+    place = std::min(place, !server.is_memory     ? Place::kKept
+                            : server.host != here ? Place::kMemory
+                                                  : Place::kMemoryOfHost);
+  }
+  place_ = place;
+  return place;
+}
+
 OpenFile::OpenFile(std::shared_ptr<Session> session, std::string path, std::shared_ptr<Incarnation> incarnation)
     : session_(std::move(session)), path_(std::move(path)), incarnation_(std::move(incarnation)) {}
 
@@ -147,7 +163,26 @@ Offset room_for(const layout::Element& element, Offset size) {
   return __builtin_mul_overflow(periods, element.size(), &room) ? kMaxBytes : std::min(room, kMaxBytes);
 }
 
+namespace {
+
+// Of a file in mapped memory, without asking the servers; nothing if not all of it is mapped, or not any more.
+std::optional<Offset> mapped_size(Session& session, Incarnation& file) {
+  if (!session.options().direct || file.place(session) != Incarnation::Place::kMemoryOfHost) return std::nullopt;
+  Offset size = 0;
+  for (std::uint32_t element = 0; element < file.element_count(); ++element) {
+    const Target target{file.server_of(element), file.store_of(element), file.subfile(element)};
+    // Some of these uses make it worth mapping.
+    const auto memory = file.slot(element).memory(session, target, 0, 0, 0).memory;
+    if (!memory || memory->is_gone() || !memory->is_alive()) return std::nullopt;
+    size = std::max(size, memory->control().file_end.load(std::memory_order_acquire));
+  }
+  return size <= kMaxBytes ? std::optional(size) : std::nullopt;
+}
+
+}  // namespace
+
 Result<Offset> size_of(Session& session, Incarnation& file) {
+  if (const std::optional<Offset> size = mapped_size(session, file)) return *size;
   std::vector<Outgoing> calls = calls_to_subfiles(session, file, [&](std::uint32_t element) {
     wire::InspectT inspect;
     inspect.subfile = to_wire(file.subfile(element));
@@ -237,8 +272,11 @@ Status OpenFile::preallocate(Offset size) {
 
 // ---------------------------------------------------------------- safety
 
-Status OpenFile::lost(std::uint32_t server) const {
-  return {ErrorCode::kIoError, concat(session_->name_of(server), " was started again: bytes of ", path_,
+Status OpenFile::lost(const std::vector<std::uint32_t>& servers) const {
+  if (servers.empty()) return Status::ok();
+  std::string names;
+  for (const std::uint32_t server : servers) names += concat(names.empty() ? "" : ", ", session_->name_of(server));
+  return {ErrorCode::kIoError, concat(names, servers.size() == 1 ? " was" : " were", " started again: bytes of ", path_,
                                       " that were written and not synced before may be lost; write them again")};
 }
 
@@ -250,11 +288,35 @@ Status OpenFile::check_boots(const std::vector<std::uint64_t>& noted) {
     calls.push_back({server, wire::encode_request(wire::MembershipT{}, session_->timeout_ms()), {}, {}, {}});
   }
   session_->run(calls, Repeat::kSafe);
+  std::vector<std::uint32_t> others;
   for (const Outgoing& call : calls) {
     WEIR_TRY(const wire::ReplyHeadT head, session_->decode(call.server, *call.result));
-    if (head.boot != noted[call.server]) return lost(call.server);
+    if (head.boot != noted[call.server]) others.push_back(call.server);
   }
-  return Status::ok();
+  return lost(others);
+}
+
+// Memory keeps nothing beyond a crash, so all that matters is whether the servers live that ever got bytes.  Where their
+// memory is mapped, that shows without asking them.
+bool OpenFile::are_alive(Incarnation& file, const std::vector<std::uint64_t>& noted) {
+  if (file.place(*session_) < Incarnation::Place::kMemory) return false;
+  std::vector<std::uint64_t> expected = noted;
+  for (std::uint32_t server = 0; server < noted.size(); ++server) {
+    if (noted[server] == 0) expected[server] = file.unsynced()->last_noted(server);
+  }
+  for (std::uint32_t element = 0; element < file.element_count(); ++element) {
+    const std::uint32_t server = file.server_of(element);
+    if (server >= expected.size() || expected[server] == 0) continue;
+    const std::shared_ptr<MappedSubfile> memory = file.slot(element).mapped();
+    if (!memory) continue;
+    if (memory->is_gone()) return false;
+    if (memory->boot() == expected[server] && memory->is_alive()) expected[server] = 0;  // it is
+  }
+  return std::all_of(expected.begin(), expected.end(), [](std::uint64_t boot) { return boot == 0; });
+}
+
+bool OpenFile::is_in_memory_here() {
+  return session_->options().direct && incarnation()->place(*session_) == Incarnation::Place::kMemoryOfHost;
 }
 
 Status OpenFile::check_kept() { return check_boots(incarnation()->unsynced()->take()); }
@@ -262,6 +324,8 @@ Status OpenFile::check_kept() { return check_boots(incarnation()->unsynced()->ta
 Status OpenFile::sync() {
   return run([&](Incarnation& file) -> Status {
     const std::vector<std::uint64_t> noted = file.unsynced()->take();
+    if (are_alive(file, noted)) return Status::ok();
+    std::vector<std::uint32_t> others;             // servers that were started again
     std::vector<std::uint64_t> elsewhere = noted;  // on servers that had bytes of it before a relayout only
     std::vector<Outgoing> calls = calls_to_subfiles(*session_, file, [&](std::uint32_t element) {
       wire::SyncT sync;
@@ -283,7 +347,10 @@ Status OpenFile::sync() {
         return head.status();
       }
       if (call.server >= noted.size() || noted[call.server] == 0) continue;
-      if (head->boot != noted[call.server]) lost_status = lost(call.server);
+      if (head->boot != noted[call.server] && elsewhere[call.server] != 0) {
+        others.push_back(call.server);
+        lost_status = lost(others);
+      }
       elsewhere[call.server] = 0;
     }
     is_name_durable_ = true;

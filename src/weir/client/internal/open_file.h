@@ -38,6 +38,14 @@ class Incarnation {
   /// Of the file, whatever layout it has.
   [[nodiscard]] const std::shared_ptr<Unsynced>& unsynced() const { return unsynced_; }
   SubfileSlot& slot(std::uint32_t element);
+  /// Where all subfiles are; asked once, as soon as every server has answered.
+  enum class Place : std::uint8_t {
+    kUnknown,
+    kKept,          ///< Some are on a store that keeps bytes beyond a crash.
+    kMemory,        ///< In memory, but not all on this host.
+    kMemoryOfHost,  ///< In memory of this host.
+  };
+  Place place(Session& session);
 
   /// As they were when the file was looked up.
   [[nodiscard]] const wire::AttributesT& attributes() const { return attributes_; }
@@ -56,6 +64,7 @@ class Incarnation {
   wire::AttributesT attributes_;
   std::atomic<bool> is_described_{false};
   std::shared_ptr<Unsynced> unsynced_;
+  std::atomic<Place> place_{Place::kUnknown};
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SubfileSlot>> slots_;
 };
@@ -120,14 +129,19 @@ class OpenFile {
   Status sync();
   /// Only the last; asks only servers that have such bytes.
   Status check_kept();
+  /// All of its bytes are in memory of this host that this process may map.
+  bool is_in_memory_here();
+  /// Looks whether it has another layout by now.
+  Status refresh() { return refresh(incarnation()).status(); }
 
  private:
+  [[nodiscard]] bool are_alive(Incarnation& file, const std::vector<std::uint64_t>& noted);
   Result<std::shared_ptr<Incarnation>> refresh(const std::shared_ptr<Incarnation>& stale);
   Status cut(Incarnation& file, Offset size);
   /// Runs calls that change the file.
   Status run_changes(Incarnation& file, std::span<Outgoing> calls);
   Status check_boots(const std::vector<std::uint64_t>& noted);
-  [[nodiscard]] Status lost(std::uint32_t server) const;
+  [[nodiscard]] Status lost(const std::vector<std::uint32_t>& servers) const;
 
   std::shared_ptr<Session> session_;
   std::string path_;

@@ -223,6 +223,7 @@ ServerSelf Session::ask_self(std::uint32_t server) {
   if (members.is_ok() && server < members->servers.size()) {
     self.store = members->servers[server]->store_id;
     self.host = members->servers[server]->host;
+    self.is_memory = members->servers[server]->store == "memory";
   }
   locked([&] { links_[server]->self = self; });
   return self;

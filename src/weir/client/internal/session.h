@@ -75,6 +75,7 @@ struct Outgoing {
 struct ServerSelf {
   std::uint64_t store = 0;  ///< 0: it did not answer.
   std::string host;         ///< As net::Identity has it.
+  bool is_memory = false;   ///< The store forgets everything when the server ends.
 };
 
 /// True if doing it twice is the same as doing it once.

@@ -41,7 +41,7 @@ Outcome File::check(const Access& access, const Buffer& buffer, const FileView& 
   return Outcome::ok();
 }
 
-// Up to the moment when bytes move.  Collective calls meet here, also those of ranks that cannot go on.
+// Up to the moment when bytes move.
 Outcome File::prepare(const Access& access, const Buffer& buffer, std::unique_ptr<Transfer>& transfer) {
   if (!is_mpi_running()) return fail(MPI_ERR_OTHER, access.call, " ", path_, ": MPI has been finalized");
   const std::int64_t start = trace::now();
@@ -54,15 +54,28 @@ Outcome File::prepare(const Access& access, const Buffer& buffer, std::unique_pt
   return mine;
 }
 
-// The ranks of a collective access.  `is_alone`: each does its part without the others.
+// Whether this rank may have to exchange bytes with others in a collective access, as far as can be told before it is
+// made.
+bool File::may_exchange() const {
+  if (meeting_->size() == 1 || is_atomic_ || wanted_ == Method::kAlone) return false;
+  return wanted_ == Method::kTwoPhase || !is_in_memory_here_;
+}
+
+// The ranks of a collective access meet only if they may need each other; also those that cannot do their part.
+// `is_alone`: each does its part without the others.
 Outcome File::meet_for(const Access& access, const Outcome& mine, const Transfer* transfer, bool& is_alone) {
-  // Ordered accesses need all ranks to find their places.
-  const Together together = access.pointer == Pointer::kOrdered ? Together::kAllOrNone : Together::kEach;
+  is_alone = true;
+  const bool is_ordered = access.pointer == Pointer::kOrdered;  // needs all ranks to find their places
+  if (is_everybody_alone_ && !is_ordered) {
+    WEIR_PASS(meeting_->note(access.call));
+    return mine;
+  }
   is_alone = !mine.is_ok() || !may_go_together(access, *transfer);
-  return meet(access.call, {}, mine, together, &is_alone);
+  return meet(access.call, {}, mine, is_ordered ? Together::kAllOrNone : Together::kEach, &is_alone);
 }
 
 Outcome File::access(const Access& access, const Buffer& buffer, MPI_Status* status) {
+  WEIR_PASS(store_before_writing(access));
   std::unique_ptr<Transfer> transfer;
   Outcome mine = prepare(access, buffer, transfer);
   bool is_alone = true;
@@ -78,19 +91,18 @@ Outcome File::access(const Access& access, const Buffer& buffer, MPI_Status* sta
 
 Outcome File::start(const Access& access, const Buffer& buffer, MPI_Request* request) {
   std::unique_ptr<Transfer> transfer;
-  std::shared_ptr<Arrival> arrival;
-  // Also of a rank that cannot do its part: the others count on it.
-  if (access.is_collective && is_mpi_running()) WEIR_PASS(meeting_->arrive(concat(access.call, " ", path_), arrival));
-  WEIR_PASS(prepare(access, buffer, transfer));
+  const Outcome mine = prepare(access, buffer, transfer);
+  // Never in two phases, so no rank needs the others.
+  if (access.is_collective) WEIR_PASS(meeting_->note(access.call));
+  WEIR_PASS(mine);
   Offset from = 0;
   WEIR_PASS(locate(access, transfer->view(), transfer->bytes(), from));
   transfer->start(from);
-  return make_request(shared_from_this(), std::move(transfer), std::move(arrival), request);
+  return make_request(shared_from_this(), std::move(transfer), request);
 }
 
-bool File::has_met(const Arrival& arrival) { return meeting_->test(arrival); }
-
 Outcome File::begin(const Access& access, const Buffer& buffer) {
+  WEIR_PASS(store_before_writing(access));
   auto split = std::make_unique<Split>();
   split->access = access;
   split->data = buffer.data;

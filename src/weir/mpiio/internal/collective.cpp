@@ -104,18 +104,20 @@ Result<Method> parse_method(const std::string& text) {
   for (const Method method : {Method::kAuto, Method::kAlone, Method::kTwoPhase}) {
     if (text == to_text(method)) return method;
   }
-  return invalid_argument(concat("'", text, "' is no way for collective accesses: auto, alone or two-phase"));
+  return invalid_argument(concat("unknown collective method '", text, "' (auto, alone, two-phase)"));
 }
 
 Method wanted_method(const std::optional<std::string>& hint) {
-  const char* const variable = std::getenv("WEIR_COLLECTIVE");
-  const std::string text = hint ? *hint : variable != nullptr ? variable : "";
-  if (text.empty()) return Method::kAuto;
-  const Result<Method> method = parse_method(text);
-  if (method.is_ok()) return *method;
-  WEIR_LOG_WARN("{}: {}; auto is assumed", hint ? "hint weir_collective" : "WEIR_COLLECTIVE",
-                method.status().message());
-  return Method::kAuto;
+  static const Method by_environment = [] {
+    const char* const text = std::getenv("WEIR_COLLECTIVE");
+    if (text == nullptr || *text == '\0') return Method::kAuto;
+    const Result<Method> method = parse_method(text);
+    if (!method.is_ok()) WEIR_LOG_WARN("WEIR_COLLECTIVE: {}; auto is assumed", method.status().message());
+    return method.is_ok() ? *method : Method::kAuto;
+  }();
+  if (!hint) return by_environment;
+  const Result<Method> method = parse_method(*hint);
+  return method.is_ok() ? *method : by_environment;
 }
 
 Range Domains::window_of(int owner, int round) const {

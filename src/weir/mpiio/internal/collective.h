@@ -24,7 +24,7 @@ enum class Method { kAuto, kAlone, kTwoPhase };
 /// "auto", "alone", "two-phase".  \error kInvalidArgument lists them
 Result<Method> parse_method(const std::string& text);
 std::string_view to_text(Method method);
-/// The hint, else WEIR_COLLECTIVE of the environment, else kAuto; what cannot be understood is kAuto, and logged.
+/// The hint, else WEIR_COLLECTIVE of the environment, else kAuto.
 Method wanted_method(const std::optional<std::string>& hint);
 
 /// One rank's part of a collective access: bytes [from, from + bytes) of its view.

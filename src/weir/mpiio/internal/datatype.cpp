@@ -364,7 +364,9 @@ Result<Typemap> decode(MPI_Datatype type, LeafSize how) {
   return decoded;
 }
 
-Result<Element> view_element(Offset disp, const Typemap& etype, Typemap filetype) {
+namespace {
+
+Status check_view(Offset disp, const Typemap& etype, const Typemap& filetype) {
   if (disp < 0) return invalid_argument(concat("file view: the displacement is negative, ", disp));
   if (etype.size == 0) return invalid_argument("file view: the etype has no bytes, so nothing can be counted in it");
   WEIR_RETURN_IF_ERROR(check_for_view("etype", etype));
@@ -374,13 +376,29 @@ Result<Element> view_element(Offset disp, const Typemap& etype, Typemap filetype
                                    " bytes is not made of whole etypes of ", etype.size, " bytes"));
   }
   WEIR_TRY(const Offset begin, checked_add(disp, filetype.origin));
-  WEIR_RETURN_IF_ERROR(checked_add(begin, std::max(filetype.true_extent, filetype.extent)).status());
+  return checked_add(begin, std::max(filetype.true_extent, filetype.extent)).status();
+}
+
+}  // namespace
+
+Result<Element> view_element(Offset disp, const Typemap& etype, Typemap filetype) {
+  WEIR_RETURN_IF_ERROR(check_view(disp, etype, filetype));
   if (filetype.size == 0) return Element::create({}, {.disp = disp, .period = std::max<Offset>(filetype.extent, 1)});
   const bool is_monotone = filetype.is_monotone;
   WEIR_TRY(Element element, place(disp, std::move(filetype)));
   if (is_monotone) return element;
   return invalid_argument(
       "file view: displacements of the filetype decrease; the standard wants them in ascending order");
+}
+
+bool has_overlaps(const Typemap& filetype, const Result<Element>& element) {
+  if (!element.is_ok()) return element.status().code() == ErrorCode::kInvalidArgument && !filetype.is_monotone;
+  return filetype.true_extent > filetype.extent && element->size() == filetype.size;  // only the first item
+}
+
+Result<OverlappingView> overlapping_view(Offset disp, const Typemap& etype, const Typemap& filetype) {
+  WEIR_RETURN_IF_ERROR(check_view(disp, etype, filetype));
+  return OverlappingView::create(disp, filetype);
 }
 
 }  // namespace weir::mpiio::internal

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <weir/layout/element.h>
+#include <weir/mpiio/internal/overlap.h>
 #include <weir/mpiio/internal/typemap.h>
 
 namespace weir::mpiio::internal {
@@ -22,8 +23,13 @@ Offset extent_of(MPI_Datatype type);
 Result<Typemap> decode(MPI_Datatype type, LeafSize how);
 
 /// What a file view shows: items of `filetype` from `disp` on, side by side.  Only the first if they overlap.
-/// \error kInvalidArgument names what the standard forbids, and bytes that one item shows twice: MPI allows those to readers,
-/// an element cannot hold them
+/// \error kInvalidArgument names what the standard forbids, and bytes that one item shows twice: see overlapping_view()
 Result<layout::Element> view_element(Offset disp, const Typemap& etype, Typemap filetype);
+
+/// True if the filetype shows bytes twice, within an item or in several: `element` is what view_element() has made of
+/// it.
+bool has_overlaps(const Typemap& filetype, const Result<layout::Element>& element);
+/// The same view with all of its items, for reading.  \error as view_element()
+Result<OverlappingView> overlapping_view(Offset disp, const Typemap& etype, const Typemap& filetype);
 
 }  // namespace weir::mpiio::internal

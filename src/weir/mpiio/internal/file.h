@@ -13,6 +13,7 @@
 #include <string>
 
 #include <weir/client/file_system.h>
+#include <weir/mpiio/internal/collective.h>
 #include <weir/mpiio/internal/hints.h>
 #include <weir/mpiio/internal/meeting.h>
 #include <weir/mpiio/internal/representation.h>
@@ -78,8 +79,6 @@ class File : public std::enable_shared_from_this<File> {
 
   // ---- for transfers
 
-  /// Whether it is known by now how a collective call went that did not wait.
-  bool has_met(const Arrival& arrival);
   /// Of the file: at least so long it is.  Asks the servers only if that is not known to be `wanted` or more.
   Result<Offset> size_at_least(Offset wanted);
   /// Somebody of this process has written up to there.
@@ -93,6 +92,7 @@ class File : public std::enable_shared_from_this<File> {
   Outcome open_on_first(const Hints& given);
   Outcome connect();
   Outcome bind_whole();
+  Outcome keep_written();
   void trace_opening(const Hints& given, std::int64_t start) const;
   Outcome meet(const char* call, const std::vector<Term>& terms, const Outcome& mine, Together together,
                bool* flag = nullptr);
@@ -102,6 +102,8 @@ class File : public std::enable_shared_from_this<File> {
   Outcome check_nothing_begun(const char* call, int error_class) const;
   Outcome prepare(const Access& access, const Buffer& buffer, std::unique_ptr<Transfer>& transfer);
   Outcome meet_for(const Access& access, const Outcome& mine, const Transfer* transfer, bool& is_alone);
+  [[nodiscard]] bool may_exchange() const;
+  void look_where_it_is();
   [[nodiscard]] bool may_go_together(const Access& access, const Transfer& transfer) const;
   Outcome access_together(const Access& access, Transfer& transfer, const Outcome& located, Offset from);
   [[nodiscard]] std::vector<Offset> describe_share(const Transfer& transfer, bool is_ready) const;
@@ -109,7 +111,8 @@ class File : public std::enable_shared_from_this<File> {
   Outcome target_of_seek(const char* call, Offset offset, int whence, Offset current, Offset& position);
   Outcome resolve_displacement(ViewArguments& arguments);
   Outcome byte_at(Offset offset, Offset& byte) const;
-  Outcome store_as_viewed(const layout::Element& element);
+  Outcome store_as_viewed(const char* call, const layout::Element& element, bool is_write);
+  Outcome store_before_writing(const Access& access);
   Outcome reset_shared(const char* call, bool is_used, Offset value);
   Result<client::Counter> shared();
 
@@ -121,13 +124,21 @@ class File : public std::enable_shared_from_this<File> {
   std::optional<client::File> data_;
   MPI_Errhandler error_handler_ = MPI_ERRORS_RETURN;
   std::atomic<bool> is_atomic_{false};
-  std::string layout_reason_;  // only the first rank knows
-  bool is_as_viewed_ = false;  // its layout is to be that of the first views
+  std::string layout_reason_;   // only the first rank knows
+  bool is_as_viewed_ = false;   // its layout is to be that of views, and is not yet
+  int view_attempts_ = 16;      // how often that may be tried
+  bool is_view_fresh_ = false;  // no collective write since it was set
   std::atomic<Offset> known_size_{0};
   std::unique_ptr<Company> company_;  // null: no collective access by message since the view was set
+  // What only collective calls use:
+  ViewBinder binder_;
+  bool is_in_memory_here_ = false;  // no access needs a message for long
+  // As of the last meeting: no rank exchanges bytes with others in collective accesses.
+  bool is_everybody_alone_ = false;
 
   mutable std::mutex mutex_;  // for what follows
   Hints hints_;
+  Method wanted_ = Method::kAuto;  // by the hints, for collective accesses; only collective calls change it
   std::shared_ptr<const FileView> view_;
   Offset position_ = 0;
   std::uint64_t shared_id_ = 0;

@@ -5,11 +5,15 @@
 #include <weir/log/log.h>
 #include <weir/mpiio/internal/file.h>
 #include <weir/mpiio/internal/placement.h>
+#include <weir/mpiio/internal/running.h>
 #include <weir/mpiio/internal/trace.h>
+#include <weir/mpiio/internal/transfer.h>
 
 namespace weir::mpiio::internal {
 
 namespace {
+
+constexpr char kViewNotApplied[] = "weir_layout=view did not apply: ";  // the report looks for it
 
 // What a rank tells the others: its host and its view, a line each.
 struct Told {
@@ -41,47 +45,116 @@ Result<layout::Partition> layout_of_texts(const std::vector<std::string>& texts,
   return layout::layout_of_views(views, gaps);
 }
 
-struct Stored {
-  layout::Partition layout;
+// More is not moved to another layout while all ranks wait: bytes that are stored, and the size, of which holes are
+// only read.
+constexpr Offset kMostStored = Offset{64} << 20;
+constexpr Offset kMostSize = Offset{1} << 30;
+
+// How an attempt ended.
+enum class Tried : std::uint8_t {
+  kDone,
+  kLater,  // other views, or the first collective write, may be of more use
+  kNever,
+};
+
+struct Attempt {
+  Tried tried = Tried::kLater;
   std::string why;
 };
 
-Result<Stored> store(const client::FileSystem& fs, const client::File& file, const Told& told) {
-  WEIR_TRY(layout::Partition layout, layout_of_texts(told.views, {.over = fs.target_count()}));
+Attempt move_bytes(const client::FileSystem& fs, const client::File& file, const layout::Partition& layout,
+                   const std::vector<std::uint32_t>& targets) {
+  const Result<client::Stat> stat = fs.stat(file.path());
+  if (!stat.is_ok()) return {Tried::kNever, stat.status().message()};
+  Offset stored = 0;
+  for (const client::Stat::Subfile& subfile : stat->subfiles) stored += subfile.stored_bytes;
+  if (stored > kMostStored || stat->size > kMostSize) {
+    return {Tried::kNever, concat("the file was too large at the first collective write: ", stat->size, " bytes, ",
+                                  stored, " of them stored; at most ", kMostSize, " and ", kMostStored)};
+  }
+  const Status status = fs.relayout(file.path(), layout, {.targets = targets, .progress = {}});
+  if (!status.is_ok()) return {Tried::kNever, status.message()};
+  return {Tried::kDone, concat("; ", stored, " bytes that were stored before were moved")};
+}
+
+// On one rank.
+Attempt store_by_views(const client::FileSystem& fs, const client::File& file, const Told& told, bool is_write) {
+  const Result<layout::Partition> layout = layout_of_texts(told.views, {.over = fs.target_count()});
+  if (!layout.is_ok()) return {Tried::kLater, concat("the views cannot be a layout: ", layout.status().message())};
   const std::size_t ranks = told.hosts.size();
-  const auto subfiles = static_cast<std::size_t>(layout.element_count());
+  const auto subfiles = static_cast<std::size_t>(layout->element_count());
   const Placement placement = place_at_ranks(told.hosts, fs.target_hosts(), subfiles, file.targets().front());
-  WEIR_RETURN_IF_ERROR(fs.set_layout(file.path(), layout, placement.targets));
+  const Result<Offset> size = file.size();
+  if (!size.is_ok()) return {Tried::kNever, size.status().message()};
+  Attempt attempt;
+  if (*size == 0) {
+    const Status status = fs.set_layout(file.path(), *layout, placement.targets);
+    attempt = {status.is_ok() ? Tried::kDone : Tried::kNever, status.message()};
+  } else if (is_write) {
+    attempt = move_bytes(fs, file, *layout, placement.targets);
+  } else {
+    return {Tried::kLater,
+            concat("the file had ", *size, " bytes when views were set, and no collective write followed")};
+  }
+  if (attempt.tried != Tried::kDone) return attempt;
   std::string why =
-      concat("as the first views of the ranks, ", placement.at_rank, " of ", ranks, " on the host of their rank");
+      concat("as the views of the ranks, ", placement.at_rank, " of ", ranks, " on the host of their rank");
   if (subfiles > ranks) why += concat("; ", subfiles - ranks, " more for bytes that no rank sees");
-  return Stored{std::move(layout), std::move(why)};
+  return {Tried::kDone, why + attempt.why};
 }
 
 }  // namespace
 
-// Collective.  The file has been made, striped; if it has no bytes yet its layout can still be changed.
-Outcome File::store_as_viewed(const layout::Element& mine) {
-  constexpr const char* kCall = "MPI_File_set_view";
-  is_as_viewed_ = false;
-  WEIR_TRY(const std::vector<std::string> texts, meeting_->gather(concat(kCall, " ", path_), tell(mine)));
+// Collective.  The file has been made, striped.  If the views of the ranks can be a layout, it gets that: at once if it
+// is empty, otherwise at the first collective write, as long as little must be moved.
+Outcome File::store_as_viewed(const char* call, const layout::Element& mine, bool is_write) {
+  const std::string name = concat(call, " ", path_);
+  WEIR_TRY(const std::vector<std::string> texts, meeting_->gather(name, tell(mine)));
+  Attempt attempt;
+  if (meeting_->rank() == 0) attempt = store_by_views(*fs_, *data_, understand(texts), is_write);
+  WEIR_TRY(const Offset told, meeting_->value_of(name, 0, static_cast<Offset>(attempt.tried)));
+  const auto tried = static_cast<Tried>(told);
+  is_as_viewed_ = tried == Tried::kLater && --view_attempts_ > 0;
+  Outcome refreshed;
+  if (tried == Tried::kDone) {
+    refreshed = data_->refresh();
+    binder_.clear();
+    look_where_it_is();
+  }
+  WEIR_PASS(meet(call, {}, refreshed, Together::kAllOrNone));
   if (meeting_->rank() == 0) {
-    const Result<Stored> stored = store(*fs_, *data_, understand(texts));
-    if (stored.is_ok()) {
-      trace::stored(this, layout::print(stored->layout), stored->why);
-      WEIR_LOG_INFO("{}: layout {} ({})", path_, layout::print(stored->layout), stored->why);
+    const std::string layout = layout::print(data_->layout());
+    const std::string why = tried == Tried::kDone ? attempt.why : concat(kViewNotApplied, attempt.why);
+    trace::stored(this, layout, why);
+    if (tried == Tried::kLater && is_as_viewed_) return Outcome::ok();
+    if (tried == Tried::kDone) {
+      WEIR_LOG_INFO("{}: layout {} ({})", path_, layout, why);
     } else {
-      const std::string why = stored.status().message();
-      trace::stored(this, layout::print(data_->layout()), concat("the views cannot be a layout: ", why));
-      WEIR_LOG_WARN("{}: weir_layout=view: stays {}: {}", path_, layout::print(data_->layout()), why);
+      WEIR_LOG_WARN("{}: stays {}: {}", path_, layout, why);
     }
   }
-  WEIR_PASS(meet(kCall, {}, Outcome::ok(), Together::kAllOrNone));
-  const auto reopened = fs_->open(path_);
-  if (reopened.is_ok()) data_ = *reopened;
-  WEIR_PASS(meet(kCall, {}, reopened.status(), Together::kAllOrNone));
   const std::lock_guard lock(mutex_);
   describe_layout(data_->layout(), hints_);
+  return Outcome::ok();
+}
+
+// Before the first collective write through a view.
+Outcome File::store_before_writing(const Access& access) {
+  const bool is_due = is_as_viewed_ && access.is_write && access.is_collective && is_view_fresh_;
+  if (!is_due || !is_mpi_running()) return Outcome::ok();
+  is_view_fresh_ = false;
+  const std::shared_ptr<const FileView> current = view();
+  WEIR_PASS(store_as_viewed(access.call, current->element(), true));
+  const ViewArguments arguments{current->disp, current->etype.get(), current->filetype.get(),
+                                current->representation_name};
+  const ViewDescription description{current->element(), nullptr, current->etype_bytes, current->representation};
+  std::shared_ptr<const FileView> fresh;
+  WEIR_PASS(meet(access.call, {}, binder_.bind(*data_, meeting_->size(), arguments, description, fresh),
+                 Together::kAllOrNone));
+  trace::viewed(this, *fresh, data_->layout());
+  company_.reset();
+  const std::lock_guard lock(mutex_);
+  view_ = std::move(fresh);
   return Outcome::ok();
 }
 

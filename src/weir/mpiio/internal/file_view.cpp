@@ -41,16 +41,28 @@ Outcome File::set_view(const ViewArguments& given, MPI_Info info) {
   std::shared_ptr<const FileView> fresh;
   Outcome mine = check_nothing_begun(kCall, MPI_ERR_IO);
   if (mine.is_ok()) mine = resolve_displacement(arguments);
-  if (mine.is_ok()) mine = named(kCall, path_, describe_view(arguments, description));
-  if (mine.is_ok() && !is_as_viewed_) mine = bind_view(*data_, meeting_->size(), arguments, description, fresh);
+  if (mine.is_ok()) mine = named(kCall, path_, describe_view(arguments, (amode_ & MPI_MODE_RDONLY) != 0, description));
+  if (mine.is_ok() && !is_as_viewed_) mine = binder_.bind(*data_, meeting_->size(), arguments, description, fresh);
   std::vector<Term> terms{{"data representation", arguments.representation}};
   if (mine.is_ok()) terms.push_back({"bytes of the etype", concat(description.etype_bytes)});
   bool is_shared_used = is_shared_used_;
-  WEIR_PASS(meet(kCall, terms, mine, Together::kAllOrNone, &is_shared_used));
+  std::optional<Hints> hints;
+  if (info != MPI_INFO_NULL) {
+    const std::lock_guard lock(mutex_);
+    hints = hints_;
+    hints->merge(usable(Hints::read(info), meeting_->rank() == 0));
+    wanted_ = wanted_method(hints->get("weir_collective"));
+  }
+  const Outcome met = meet(kCall, terms, mine, Together::kAllOrNone, &is_shared_used);
+  if (!met.is_ok()) {
+    const std::lock_guard lock(mutex_);
+    wanted_ = wanted_method(hints_.get("weir_collective"));
+    return met;
+  }
   if (is_as_viewed_) {
-    WEIR_PASS(store_as_viewed(description.element));
+    WEIR_PASS(store_as_viewed(kCall, description.element, false));
     WEIR_PASS(
-        meet(kCall, {}, bind_view(*data_, meeting_->size(), arguments, description, fresh), Together::kAllOrNone));
+        meet(kCall, {}, binder_.bind(*data_, meeting_->size(), arguments, description, fresh), Together::kAllOrNone));
   }
   WEIR_PASS(reset_shared(kCall, is_shared_used, 0));
   WEIR_LOG_DEBUG("{}: {}", path_, fresh->bound.explain());
@@ -58,9 +70,10 @@ Outcome File::set_view(const ViewArguments& given, MPI_Info info) {
   company_.reset();
   const std::lock_guard lock(mutex_);
   view_ = std::move(fresh);
+  is_view_fresh_ = true;
   position_ = 0;
-  if (info != MPI_INFO_NULL) {
-    hints_.merge(Hints::read(info));
+  if (hints) {
+    hints_ = *std::move(hints);
     describe_layout(data_->layout(), hints_);
   }
   return Outcome::ok();
@@ -85,7 +98,7 @@ Outcome File::get_byte_offset(Offset offset, Offset& byte) const {
 Outcome File::byte_at(Offset offset, Offset& byte) const {
   const auto current = view();
   WEIR_TRY(const Offset from, checked_mul(offset, current->etype_bytes));
-  const auto found = current->element().unmap(from);
+  const auto found = current->unmap(from);
   if (!found) return fail(MPI_ERR_ARG, path_, ": etype ", offset, " of the view lies beyond the largest file");
   byte = *found;
   return Outcome::ok();

@@ -107,9 +107,11 @@ int handle_code(int code, MPI_Errhandler handler, MPI_File file) {
     MPI_Fint number = MPI_File_c2f(file);
     MPI_Fint told = code;
     function->fortran(&number, &told);
+    code = told;
   } else {
     int told = code;
     function->c(&file, &told);
+    code = told;
   }
   return code;
 }

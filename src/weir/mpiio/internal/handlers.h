@@ -25,7 +25,8 @@ void forget_handler(MPI_Errhandler handler);
 /// The handler of MPI_FILE_NULL, which is that of new files and of calls without a file.
 MPI_Errhandler default_handler();
 
-/// Does with an error what the handler says.  \returns what the MPI function returns, if it returns
+/// Does with an error what the handler says.  \returns what the MPI function returns, if it returns: the handler may
+/// have changed the code
 int handle_error(const Outcome& outcome, MPI_Errhandler handler, MPI_File file);
 /// The same for a code of any MPI: MPI_File_call_errhandler.
 int handle_code(int code, MPI_Errhandler handler, MPI_File file);

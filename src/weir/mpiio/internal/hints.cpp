@@ -1,11 +1,18 @@
 #include <weir/mpiio/internal/hints.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <mutex>
+#include <numeric>
+#include <set>
 #include <variant>
+#include <vector>
 
 #include <weir/layout/language.h>
+#include <weir/log/log.h>
+#include <weir/mpiio/internal/collective.h>
 
 namespace weir::mpiio::internal {
 
@@ -58,6 +65,73 @@ Wish find_wish(const Hints& hints) {
 }
 
 }  // namespace
+
+namespace {
+
+// Keys of ours that programs may set.
+constexpr const char* kOwnKeys[] = {"weir_layout", "weir_collective"};
+
+std::size_t edit_distance(std::string_view x, std::string_view y) {
+  std::vector<std::size_t> row(y.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < y.size(); ++j) {
+      const std::size_t replaced = diagonal + (x[i] == y[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+template <typename Words>
+std::string nearest_word(const std::string& word, const Words& words) {
+  return *std::min_element(std::begin(words), std::end(words), [&](const auto& x, const auto& y) {
+    return edit_distance(word, x) < edit_distance(word, y);
+  });
+}
+
+void warn_once(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (told.insert(text).second) WEIR_LOG_WARN("{}", text);
+}
+
+// Why a hint has no effect; empty: it has, or is one of those that never have.
+std::string useless(const std::string& key, const std::string& value) {
+  if (key == "weir_collective") {
+    if (parse_method(value).is_ok()) return {};
+    return concat("hint weir_collective=", value, " is not a method (auto, alone, two-phase); did you mean ",
+                  nearest_word(value, std::array<std::string, 3>{"auto", "alone", "two-phase"}), "?");
+  }
+  if (key == "cb_nodes" || key == "cb_buffer_size") {
+    const auto number = parse_number(value);
+    return number && *number > 0 ? "" : concat("hint ", key, "=", value, " is ignored: a number above 0 is needed");
+  }
+  if (!key.starts_with("weir_") || key == "weir_collective_last") return {};
+  if (std::find(std::begin(kOwnKeys), std::end(kOwnKeys), key) != std::end(kOwnKeys)) return {};
+  return concat("hint ", key, " is unknown; did you mean ", nearest_word(key, kOwnKeys), "?");
+}
+
+}  // namespace
+
+Hints usable(const Hints& given, bool is_told) {
+  Hints hints;
+  given.for_each([&](const std::string& key, const std::string& value) {
+    const std::string why_not = useless(key, value);
+    if (!why_not.empty()) {
+      if (is_told) warn_once(why_not);
+      return;
+    }
+    for (const char* const known : {"weir_layout", "weir_collective", "striping_unit", "striping_factor", "file_perm",
+                                    "cb_nodes", "cb_buffer_size"}) {
+      if (key == known) hints.set(key, value);
+    }
+  });
+  return hints;
+}
 
 Hints Hints::read(MPI_Info info) {
   Hints hints;

@@ -11,6 +11,7 @@
 //   cb_nodes          how many ranks at most read or write for all in two phases; cb_buffer_size: how many bytes each of them holds at once
 //
 // All other keys that the standard reserves, and those of ROMIO and OMPIO, are accepted and have no effect.
+// MPI_File_get_info shows what has.
 
 #include <functional>
 #include <map>
@@ -42,6 +43,10 @@ class Hints {
  private:
   std::map<std::string, std::string> values_;
 };
+
+/// Those of `given` that have an effect.  `is_told`: logs keys weir_* that are unknown, and values that are of no use,
+/// each once.
+Hints usable(const Hints& given, bool is_told);
 
 /// How a new file is to be made.
 struct NewFile {

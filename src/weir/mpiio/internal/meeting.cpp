@@ -1,9 +1,10 @@
 #include <weir/mpiio/internal/meeting.h>
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
 #include <weir/base/ranks.h>
 #include <weir/mpiio/internal/real.h>
@@ -19,13 +20,14 @@ constexpr int kNoticeTag = 1;
 constexpr std::size_t kMaxShown = 160;  // characters of an argument in a message
 constexpr int kLooksAtOthers = 64;      // at the request for each at what others tell
 
+constexpr std::uint64_t kHashStart = 0xcbf29ce484222325u;
+constexpr std::uint64_t kHashPrime = 0x100000001b3u;
+
 // FNV-1a; a clash would let a mistake pass that nobody makes on purpose.
 std::uint64_t hash(std::uint64_t state, std::string_view text) {
-  for (const char character : text) state = (state ^ static_cast<unsigned char>(character)) * 0x100000001b3u;
-  return (state ^ 0xffu) * 0x100000001b3u;
+  for (const char character : text) state = (state ^ static_cast<unsigned char>(character)) * kHashPrime;
+  return (state ^ 0xffu) * kHashPrime;
 }
-
-constexpr std::uint64_t kHashStart = 0xcbf29ce484222325u;
 
 std::uint64_t hash(const std::vector<Term>& terms) {
   std::uint64_t state = kHashStart;
@@ -33,8 +35,8 @@ std::uint64_t hash(const std::vector<Term>& terms) {
   return state;
 }
 
-// What ranks meet in, to be told by a number.
-constexpr std::array<std::string_view, 26> kCalls{
+// Collective functions, known by their index.
+constexpr std::array<std::string_view, 26> kFunctions{
     "MPI_File_open",
     "MPI_File_close",
     "MPI_File_set_size",
@@ -44,34 +46,111 @@ constexpr std::array<std::string_view, 26> kCalls{
     "MPI_File_set_atomicity",
     "MPI_File_sync",
     "MPI_File_seek_shared",
-    "MPI_File_read_at_all",
-    "MPI_File_write_at_all",
     "MPI_File_read_all",
     "MPI_File_write_all",
+    "MPI_File_read_at_all",
+    "MPI_File_write_at_all",
     "MPI_File_read_ordered",
     "MPI_File_write_ordered",
-    "MPI_File_iread_at_all",
-    "MPI_File_iwrite_at_all",
     "MPI_File_iread_all",
     "MPI_File_iwrite_all",
-    "MPI_File_read_at_all_begin",
-    "MPI_File_write_at_all_begin",
+    "MPI_File_iread_at_all",
+    "MPI_File_iwrite_at_all",
     "MPI_File_read_all_begin",
     "MPI_File_write_all_begin",
+    "MPI_File_read_at_all_begin",
+    "MPI_File_write_at_all_begin",
     "MPI_File_read_ordered_begin",
     "MPI_File_write_ordered_begin",
     "another call",
 };
 
 // Of "MPI_File_write_all_c /x" it is MPI_File_write_all: it is the same function, whatever type its counts have.
-std::string_view function_of(std::string_view call) {
+constexpr std::string_view function_of(std::string_view call) {
   const std::string_view name = call.substr(0, call.find(' '));
   return name.ends_with("_c") ? name.substr(0, name.size() - 2) : name;
 }
 
-std::uint64_t number_of(std::string_view call) {
-  const auto found = std::find(kCalls.begin(), kCalls.end() - 1, function_of(call));
-  return static_cast<std::uint64_t>(found - kCalls.begin());
+constexpr std::uint8_t index_of(std::string_view function) {
+  std::uint8_t index = 0;
+  while (index + std::size_t{1} < kFunctions.size() && kFunctions[index] != function) ++index;
+  return index;
+}
+
+// By function: the one that it is compared as.  Ranks may mix MPI_File_write_at_all and MPI_File_write_all, and the
+// like: both MPIs accept that, and PnetCDF depends on it for ranks that have nothing to write.
+constexpr auto kKinds = [] {
+  std::array<std::uint8_t, kFunctions.size()> kinds{};
+  for (std::uint8_t i = 0; i < kFunctions.size(); ++i) {
+    kinds[i] = i;
+    const std::string_view name = kFunctions[i];
+    const std::size_t at = name.find("_at_all");
+    if (at == std::string_view::npos) continue;
+    for (std::uint8_t other = 0; other < kFunctions.size(); ++other) {
+      const std::string_view plain = kFunctions[other];
+      if (plain.size() + 3 == name.size() && plain.substr(0, at) == name.substr(0, at) &&
+          plain.substr(at) == name.substr(at + 3)) {
+        kinds[i] = other;
+      }
+    }
+  }
+  return kinds;
+}();
+static_assert(kKinds[index_of("MPI_File_iwrite_at_all")] == index_of("MPI_File_iwrite_all"));
+
+// The last calls of a rank, as it tells them to others: the number of the last one, and a letter for each function.
+struct LastCalls {
+  std::uint64_t last = 0;
+  std::vector<std::uint8_t> functions;
+
+  [[nodiscard]] std::uint64_t first() const { return last + 1 - functions.size(); }
+  /// Nothing: it made no such call, or it is not known.
+  [[nodiscard]] std::optional<std::uint8_t> at(std::uint64_t call) const {
+    if (call < first() || call > last) return std::nullopt;
+    return functions[static_cast<std::size_t>(call - first())];
+  }
+};
+
+constexpr char kFirstLetter = 'A';
+
+LastCalls parse_calls(const std::string& text) {
+  LastCalls calls;
+  const char* const end = text.data() + text.size();
+  const char* at = std::from_chars(text.data(), end, calls.last).ptr;
+  for (; at != end; ++at) {
+    const auto function = static_cast<std::size_t>(*at - kFirstLetter);
+    calls.functions.push_back(static_cast<std::uint8_t>(std::min(function, kFunctions.size() - 1)));
+  }
+  return calls;
+}
+
+std::string describe_call(std::optional<std::uint8_t> function, std::uint64_t call) {
+  return concat(function ? kFunctions[*function] : "no call", " (call ", call, " on this file)");
+}
+
+// By rank, the first calls that are not the same.
+std::vector<std::string> first_difference(const std::vector<LastCalls>& ranks) {
+  std::uint64_t first = 1;
+  std::uint64_t last = 1;
+  for (const LastCalls& rank : ranks) {
+    first = std::max(first, rank.first());
+    last = std::max(last, rank.last);
+  }
+  const auto kind_at = [](const LastCalls& rank, std::uint64_t call) {
+    const auto function = rank.at(call);
+    return function ? int{kKinds[*function]} : -1;
+  };
+  const auto is_same = [&](std::uint64_t call) {
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](const LastCalls& rank) { return kind_at(rank, call) == kind_at(ranks.front(), call); });
+  };
+  while (first <= last && is_same(first)) ++first;
+  std::vector<std::string> calls;
+  for (const LastCalls& rank : ranks) {
+    const std::uint64_t call = first <= last ? first : rank.last;
+    calls.push_back(describe_call(rank.at(call), call));
+  }
+  return calls;
 }
 
 }  // namespace
@@ -85,23 +164,23 @@ std::chrono::seconds longest_wait() {
   return limit;
 }
 
-// "I wait in this call", on its way to one rank.
+// "I wait in this meeting", on its way to one rank.
 struct Meeting::Notice {
-  std::uint64_t call;
+  std::uint64_t meeting;
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
 // What a reduction tells: the greatest of each word of all ranks.
 struct Meeting::Exchange {
   // A value and its complement have complementary maxima only if all ranks have the same value.
-  enum { kCall, kNotCall, kTerms, kNotTerms, kBad, kFlag, kDoesNotWait, kLast, kNotFirst, kCount };
+  enum { kCalls, kNotCalls, kTerms, kNotTerms, kBad, kFirstFlag, kSecondFlag, kCount };
   std::array<std::uint64_t, kCount> mine{};
   std::array<std::uint64_t, kCount> most{};
 
   int start(MPI_Comm comm, MPI_Request& request) {
     return PMPI_Iallreduce(mine.data(), most.data(), kCount, MPI_UINT64_T, MPI_MAX, comm, &request);
   }
-  [[nodiscard]] bool is_same_call() const { return most[kCall] == ~most[kNotCall]; }
+  [[nodiscard]] bool has_same_calls() const { return most[kCalls] == ~most[kNotCalls]; }
   [[nodiscard]] bool has_same_terms() const { return most[kTerms] == ~most[kNotTerms]; }
 };
 
@@ -111,20 +190,11 @@ struct Meeting::Waiting {
   bool is_quiet = true;  // has not told that it waits
 };
 
-// A call that did not wait.
-struct Meeting::Pending {
-  std::shared_ptr<Arrival> arrival;
-  std::string call;
-  std::uint64_t number = 0;
-  std::unique_ptr<Exchange> exchange;
-  MPI_Request request = MPI_REQUEST_NULL;
-  std::optional<Waiting> waiting;  // from the first look on
-};
-
 Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_view call,
                                                   std::chrono::milliseconds quiet) {
   std::unique_ptr<Meeting> meeting(new Meeting);
   meeting->quiet_ = quiet;
+  meeting->digest_ = kHashStart;
   // On the heap: should the others not come, MPI writes here for ever.
   auto comm = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -144,8 +214,6 @@ Result<std::unique_ptr<Meeting>> Meeting::convene(MPI_Comm parent, std::string_v
 
 Meeting::~Meeting() {
   if (!is_mpi_running()) return;
-  const std::lock_guard lock(mutex_);
-  end_pending();
   for (auto& notice : notices_) {
     int is_done = 0;
     WEIR_REAL(MPI_Test)(&notice->request, &is_done, MPI_STATUS_IGNORE);
@@ -154,16 +222,11 @@ Meeting::~Meeting() {
 }
 
 void Meeting::adjourn(const std::string& call) {
-  {
-    const std::lock_guard lock(mutex_);
-    end_pending();
-    if (broken_ || !is_same_call_) return;
-    is_adjourning_ = true;
-  }
+  if (is_broken_ || !is_same_call_) return;
+  is_adjourning_ = true;
   if (size_ > 1) {
     const Result<std::vector<Offset>> announced = gather(call, std::span(&announced_, 1));
     if (!announced.is_ok()) return;
-    const std::lock_guard lock(mutex_);
     const Clock::time_point deadline = Clock::now() + longest_wait();
     for (Backoff backoff; !has_received(*announced); backoff.pause()) {
       if (Clock::now() > deadline) return;
@@ -190,83 +253,36 @@ Status Meeting::await(const std::string& call, int code, MPI_Request& request, B
     if (result != MPI_SUCCESS) return {ErrorCode::kIoError, from_mpi(result, call).message()};
     if (is_done != 0) return Status::ok();
     backoff.pause();
-    if (looks % kLooksAtOthers != 0) continue;
-    const std::lock_guard lock(mutex_);
-    look_after_pending();
-    if (broken_) return {ErrorCode::kIoError, concat(call, ": an earlier call failed for good: ", broken_->message())};
-    if (is_too_long(waiting, calls_)) {
-      const Status late(ErrorCode::kTimedOut,
-                        concat(call, ": ", missing(calls_), " did not come to this collective call within ",
-                               longest_wait().count(), " s (WEIR_MPIIO_TIMEOUT)"));
-      give_up(late);
-      return late;
-    }
+    if (looks % kLooksAtOthers != 0 || !is_too_long(waiting)) continue;
+    is_broken_ = true;
+    why_broken_ = concat(call, ": ", missing(), " did not come to this collective call within ", longest_wait().count(),
+                         " s (WEIR_MPIIO_TIMEOUT)");
+    return {ErrorCode::kTimedOut, why_broken_};
   }
 }
 
+Outcome Meeting::broken(std::string_view call) const {
+  return fail(MPI_ERR_IO, call, ": an earlier call failed for good: ", why_broken_);
+}
+
 // After a while, tells the others.
-bool Meeting::is_too_long(Waiting& waiting, std::uint64_t call) {
+bool Meeting::is_too_long(Waiting& waiting) {
   const auto waited = Clock::now() - waiting.start;
   if (waiting.is_quiet && waited > std::min<Clock::duration>(quiet_, longest_wait() / 2)) {
     waiting.is_quiet = false;
-    if (!is_adjourning_) announce(call);
+    if (!is_adjourning_) announce();
   }
   if (!waiting.is_quiet) listen();
   return waited > longest_wait();
 }
 
-// In their order: that ranks differ in a later one ends those that are still there, and all ranks may have made the earlier ones.
-void Meeting::look_after_pending() {
-  while (!pending_.empty() && look_after(*pending_.front())) pending_.pop_front();
-}
-
-// Until none is left: in bounded time, with or without the others.
-void Meeting::end_pending() {
-  Backoff backoff;
-  for (look_after_pending(); !pending_.empty(); look_after_pending()) backoff.pause();
-}
-
-// True when it is known that all ranks made the call.
-bool Meeting::look_after(Pending& pending) {
-  int is_done = 0;
-  const int code = WEIR_REAL(MPI_Test)(&pending.request, &is_done, MPI_STATUS_IGNORE);
-  if (code != MPI_SUCCESS) {
-    give_up(from_mpi(code, pending.call));
-    return false;
-  }
-  if (is_done != 0 && !pending.exchange->is_same_call()) {
-    give_up(tell_difference(*pending.exchange));
-    return false;
-  }
-  if (is_done != 0) {
-    pending.arrival->outcome = Outcome::ok();
-    return true;
-  }
-  if (!pending.waiting) pending.waiting = Waiting{Clock::now()};
-  if (is_too_long(*pending.waiting, pending.number)) {
-    give_up(fail(MPI_ERR_IO, pending.call, ": ", missing(pending.number),
-                 " did not come to this collective call, or did not call MPI since, within ", longest_wait().count(),
-                 " s (WEIR_MPIIO_TIMEOUT)"));
-  }
-  return false;
-}
-
-void Meeting::give_up(Outcome why) {
-  if (!broken_) broken_ = std::move(why);
-  for (const auto& pending : pending_) {
-    pending->arrival->outcome = broken_;
-    static_cast<void>(pending->exchange.release());  // MPI may still use it
-  }
-  pending_.clear();
-}
-
-void Meeting::announce(std::uint64_t call) {
+void Meeting::announce() {
   if (comm_ == MPI_COMM_NULL) return;
   ++announced_;
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
-    auto notice = std::make_unique<Notice>(Notice{call, MPI_REQUEST_NULL});
-    PMPI_Isend(&notice->call, 1, MPI_UINT64_T, other, kNoticeTag, comm_, &notice->request);
+    auto notice = std::make_unique<Notice>(Notice{meetings_, MPI_REQUEST_NULL});
+    PMPI_Isend(&notice->meeting, 1, MPI_UINT64_T, other, kNoticeTag, comm_, &notice->request);
     notices_.push_back(std::move(notice));
   }
 }
@@ -277,79 +293,53 @@ void Meeting::listen() {
     int is_there = 0;
     MPI_Status status;
     if (PMPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, comm_, &is_there, &status) != MPI_SUCCESS || is_there == 0) return;
-    std::uint64_t call = 0;
-    PMPI_Recv(&call, 1, MPI_UINT64_T, status.MPI_SOURCE, kNoticeTag, comm_, MPI_STATUS_IGNORE);
+    std::uint64_t meeting = 0;
+    PMPI_Recv(&meeting, 1, MPI_UINT64_T, status.MPI_SOURCE, kNoticeTag, comm_, MPI_STATUS_IGNORE);
     const auto other = static_cast<std::size_t>(status.MPI_SOURCE);
-    heard_[other] = std::max(heard_[other], call);
+    heard_[other] = std::max(heard_[other], meeting);
     ++received_[other];
   }
 }
 
-std::string Meeting::missing(std::uint64_t call) const {
+std::string Meeting::missing() const {
   std::vector<int> ranks;
   for (int other = 0; other < size_; ++other) {
-    if (other != rank_ && heard_[static_cast<std::size_t>(other)] < call) ranks.push_back(other);
+    if (other != rank_ && heard_[static_cast<std::size_t>(other)] < meetings_) ranks.push_back(other);
   }
   if (ranks.empty() || comm_ == MPI_COMM_NULL) return "some rank";
   return concat(ranks.size() == 1 ? "rank " : "ranks ", list_ranks(ranks));
 }
 
-Outcome Meeting::tell_difference(const Exchange& exchange) const {
-  const auto tell = [](std::uint64_t word) { return concat("rank ", word & 0xffffffffu, " ", kCalls[word >> 32]); };
-  return fail(MPI_ERR_NOT_SAME, "ranks make different collective calls: ", tell(~exchange.most[Exchange::kNotFirst]),
-              ", ", tell(exchange.most[Exchange::kLast]));
-}
-
-std::unique_ptr<Meeting::Exchange> Meeting::exchange_of(const std::string& call, const std::vector<Term>& terms) const {
-  auto exchange = std::make_unique<Exchange>();
-  auto& mine = exchange->mine;
-  const std::string_view function = function_of(call);
-  mine[Exchange::kCall] = hash(hash(kHashStart ^ calls_, function), std::string_view(call).substr(call.find(' ') + 1));
-  mine[Exchange::kLast] = number_of(call) << 32 | static_cast<std::uint32_t>(rank_);
-  mine[Exchange::kNotFirst] = ~mine[Exchange::kLast];
-  mine[Exchange::kTerms] = hash(terms);
-  mine[Exchange::kNotCall] = ~mine[Exchange::kCall];
-  mine[Exchange::kNotTerms] = ~mine[Exchange::kTerms];
-  return exchange;
-}
-
-Outcome Meeting::arrive(const std::string& call, std::shared_ptr<Arrival>& arrival) {
-  const std::lock_guard lock(mutex_);
-  if (broken_) return fail(MPI_ERR_IO, call, ": an earlier call failed for good: ", broken_->message());
-  ++calls_;
-  arrival = std::make_shared<Arrival>();
-  if (size_ == 1) {
-    arrival->outcome = Outcome::ok();
-    return Outcome::ok();
+std::uint8_t Meeting::number_of(const char* call) {
+  if (call != last_name_) {
+    last_name_ = call;
+    last_number_ = index_of(function_of(call));
   }
-  auto pending = std::make_unique<Pending>();
-  pending->arrival = arrival;
-  pending->call = call;
-  pending->number = calls_;
-  pending->exchange = exchange_of(call, {});
-  pending->exchange->mine[Exchange::kDoesNotWait] = 1;
-  const Outcome started = from_mpi(pending->exchange->start(comm_, pending->request), call);
-  if (started.is_ok()) pending_.push_back(std::move(pending));
-  return started;
+  return last_number_;
 }
 
-bool Meeting::test(const Arrival& arrival) {
-  const std::lock_guard lock(mutex_);
-  if (!arrival.outcome) look_after_pending();
-  return arrival.outcome.has_value();
+void Meeting::remember(std::uint8_t function) {
+  recent_[calls_++ % kRemembered] = function;
+  digest_ = (digest_ ^ kKinds[function]) * kHashPrime;
 }
 
 Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, const Outcome& mine, Together together,
-                      bool* flag) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (broken_) return fail(MPI_ERR_IO, call, ": an earlier call failed for good: ", broken_->message());
-  }
-  ++calls_;
+                      Flags* flags) {
+  if (is_broken_) return broken(call);
+  ++meetings_;
   if (size_ == 1) return mine;
-  auto exchange = exchange_of(call, terms);
-  exchange->mine[Exchange::kBad] = mine.is_ok() ? 0 : 1;
-  exchange->mine[Exchange::kFlag] = flag != nullptr && *flag ? 1 : 0;
+  remember(index_of(function_of(call)));
+  auto exchange = std::make_unique<Exchange>();
+  auto& words = exchange->mine;
+  words[Exchange::kCalls] = digest_;
+  words[Exchange::kNotCalls] = ~digest_;
+  words[Exchange::kTerms] = hash(terms);
+  words[Exchange::kNotTerms] = ~words[Exchange::kTerms];
+  words[Exchange::kBad] = mine.is_ok() ? 0 : 1;
+  if (flags != nullptr) {
+    words[Exchange::kFirstFlag] = flags->first ? 1 : 0;
+    words[Exchange::kSecondFlag] = flags->second ? 1 : 0;
+  }
   MPI_Request request = MPI_REQUEST_NULL;
   const Status status = await(call, exchange->start(comm_, request), request);
   if (!status.is_ok()) {
@@ -357,26 +347,43 @@ Outcome Meeting::meet(const std::string& call, const std::vector<Term>& terms, c
     return status;
   }
   const auto& most = exchange->most;
-  is_same_call_ = exchange->is_same_call();
-  if (!exchange->is_same_call() && most[Exchange::kDoesNotWait] != 0) {
-    const std::lock_guard lock(mutex_);
-    end_pending();
-    give_up(tell_difference(*exchange));
-    return *broken_;
+  if (flags != nullptr) *flags = {most[Exchange::kFirstFlag] != 0, most[Exchange::kSecondFlag] != 0};
+  is_same_call_ = exchange->has_same_calls();
+  if (!is_same_call_) {
+    WEIR_TRY(const std::string difference, compare_calls(call));
+    return fail(MPI_ERR_NOT_SAME, "ranks make different collective calls: ", difference);
   }
-  if (exchange->is_same_call() && most[Exchange::kBad] != 0 && together == Together::kAllOrNone) {
-    return share_error(call, mine);
+  digest_ = kHashStart;
+  if (most[Exchange::kBad] != 0 && together == Together::kAllOrNone) return share_error(call, mine);
+  return exchange->has_same_terms() ? mine : explain_difference(call, terms);
+}
+
+std::string Meeting::last_calls() const {
+  std::string text = concat(calls_);
+  const std::uint64_t known = std::min<std::uint64_t>(calls_ - forgotten_, kRemembered);
+  for (std::uint64_t call = calls_ - known; call < calls_; ++call) {
+    text += static_cast<char>(kFirstLetter + recent_[call % kRemembered]);
   }
-  if (!exchange->is_same_call() || !exchange->has_same_terms()) return explain_difference(call, terms);
-  if (flag != nullptr) *flag = most[Exchange::kFlag] != 0;
-  return mine;
+  return text;
+}
+
+// Says which calls differ; from now on ranks count as having made the same.
+Result<std::string> Meeting::compare_calls(const std::string& call) {
+  WEIR_TRY(const std::vector<std::string> texts, gather(call, last_calls()));
+  std::vector<LastCalls> ranks;
+  for (const std::string& text : texts) ranks.push_back(parse_calls(text));
+  is_same_call_ = true;
+  for (const LastCalls& rank : ranks) {
+    is_same_call_ = is_same_call_ && kKinds[rank.functions.back()] == kKinds[ranks.front().functions.back()];
+    calls_ = std::max(calls_, rank.last);
+  }
+  forgotten_ = calls_;
+  digest_ = kHashStart;
+  const std::string difference = describe_difference(first_difference(ranks), kMaxShown);
+  return difference.empty() ? concat("those before the last ", kRemembered, " on this file") : difference;
 }
 
 Outcome Meeting::explain_difference(const std::string& call, const std::vector<Term>& terms) {
-  WEIR_TRY(const std::vector<std::string> calls,
-           gather(call, concat(function_of(call), " (call ", calls_, " on this file)")));
-  const std::string other_calls = describe_difference(calls, kMaxShown);
-  if (!other_calls.empty()) return fail(MPI_ERR_NOT_SAME, "ranks make different collective calls: ", other_calls);
   std::string differences;
   for (const Term& term : terms) {
     WEIR_TRY(const std::vector<std::string> values, gather(call, term.value));

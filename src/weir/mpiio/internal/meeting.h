@@ -1,24 +1,24 @@
 #pragma once
 
-// Ranks that meet before a collective call: all of them make the same call, or all of them get an error that says who differs and how.
+// Collective calls: all ranks make the same ones in the same order, or all of them get an error that says which ranks
+// differ and how.
 //
-// One small reduction if all is well.  A rank that does not come is no reason to wait for ever: after WEIR_MPIIO_TIMEOUT seconds (60) the
-// others get an error that names it.  To know who has come, a rank that has waited for a while tells all others that it is there; those
-// who never tell are missing.  After that the communicator is of no more use, and every later call fails at once.
+// A call that needs other ranks meets them: one small reduction if all is well.  A call that needs nothing of others is
+// only noted, and does not wait: each rank keeps a digest of what it noted, and the next meeting compares the digests
+// by the same reduction.  Only if they differ do ranks exchange their last calls, to name the first one that is not the
+// same.  So a mistake is reported by the next call that meets: sync and close always do.
 //
-// All that was told must have arrived before the communicator is freed: Open MPI gives its number to the next one, and what arrives late would be
-// taken for a message of that one.
+// A wait for a missing rank is bounded: after WEIR_MPIIO_TIMEOUT seconds (60) the others get an error that names it.
+// To know which ranks are there, a rank that has waited for a while sends a notice to all others; ranks that sent none
+// are missing.  After that the communicator is not used again, and every later call fails at once.
 //
-// A call that does not block joins the same sequence of reductions and goes on; whether the others came shows when the program waits for its
-// request.  Since it may have joined several by then, ranks that differ cannot meet once more to tell each other how: the reduction itself
-// carries two calls that differ and who made them, and that is the end of the communicator too.
+// All notices must have arrived before the communicator is freed: Open MPI gives its number to the next one, and what
+// arrives late would be taken for a message of that one.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,11 +41,6 @@ enum class Together {
   kEach,       ///< Nothing.
 };
 
-/// A collective call that did not wait for the others.
-struct Arrival {
-  std::optional<Outcome> outcome;  ///< Once it is known: ok if all ranks made the call.
-};
-
 /// Bytes for every rank, or from every rank.
 struct Parcels {
   std::byte* data = nullptr;
@@ -53,7 +48,7 @@ struct Parcels {
   std::vector<int> starts;
 };
 
-/// \threadsafety Collective calls by one thread at a time, as MPI demands; test() by any.
+/// \threadsafety One thread at a time, as MPI demands of collective calls.
 class Meeting {
  public:
   static constexpr std::chrono::milliseconds kQuiet{500};
@@ -70,14 +65,20 @@ class Meeting {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
+  /// What any rank tells the others in a meeting: in, of this rank; out, whether any rank has set it.
+  struct Flags {
+    bool first = false;
+    bool second = false;
+  };
   /// All ranks call this with the same call and terms.  `mine` says whether this rank can do its part.
-  /// `flag`: in and out, whether any rank has set it.
   Outcome meet(const std::string& call, const std::vector<Term>& terms, const Outcome& mine, Together together,
-               bool* flag = nullptr);
-  /// The same for a call that does not wait; its arguments are this rank's own business.  `arrival`: to be tested.
-  Outcome arrive(const std::string& call, std::shared_ptr<Arrival>& arrival);
-  /// True as soon as the arrival has an outcome.  From the first look on, others have as long to come as to other calls.
-  bool test(const Arrival& arrival);
+               Flags* flags = nullptr);
+  /// A collective call that needs nothing of other ranks.  `call` must stay.  \error if ranks can no longer be met
+  Outcome note(const char* call) {
+    if (is_broken_) return broken(call);
+    if (size_ > 1) remember(number_of(call));
+    return Outcome::ok();
+  }
 
   /// After meeting for the last time: frees the communicator, unless ranks made different calls, or could not be met.
   void adjourn(const std::string& call);
@@ -97,40 +98,44 @@ class Meeting {
   struct Notice;
   struct Exchange;
   struct Waiting;
-  struct Pending;
-  std::unique_ptr<Exchange> exchange_of(const std::string& call, const std::vector<Term>& terms) const;
+  std::uint8_t number_of(const char* call);
+  void remember(std::uint8_t function);
+  [[nodiscard]] Outcome broken(std::string_view call) const;
   Status await(const std::string& call, int code, MPI_Request& request, Backoff backoff = Backoff());
-  // With the mutex held:
-  void look_after_pending();
-  void end_pending();
-  bool look_after(Pending& pending);
-  bool is_too_long(Waiting& waiting, std::uint64_t call);
-  void give_up(Outcome why);
-  void announce(std::uint64_t call);
+  bool is_too_long(Waiting& waiting);
+  void announce();
   void listen();
   bool has_received(const std::vector<Offset>& announced);
-  [[nodiscard]] std::string missing(std::uint64_t call) const;
-  // Of ranks that did not make the same call, and of which some do not wait.
-  [[nodiscard]] Outcome tell_difference(const Exchange& exchange) const;
+  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::string last_calls() const;
+  Result<std::string> compare_calls(const std::string& call);
   Outcome explain_difference(const std::string& call, const std::vector<Term>& terms);
   Outcome share_error(const std::string& call, const Outcome& mine);
+
+  static constexpr std::size_t kRemembered = 32;  // calls
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   std::chrono::milliseconds quiet_ = kQuiet;
-  // Only collective calls touch these:
-  std::uint64_t calls_ = 0;
-  bool is_same_call_ = true;  // that all ranks made the last time
 
-  std::mutex mutex_;                  // for what follows
-  std::vector<std::uint64_t> heard_;  // by rank: the last call that it told to be waiting in
+  // Of this rank's calls on the file:
+  std::uint64_t calls_ = 0;   // noted ones included
+  std::uint64_t digest_ = 0;  // of all since the last meeting
+  std::array<std::uint8_t, kRemembered> recent_{};
+  std::uint64_t forgotten_ = 0;  // calls before this one are not in `recent_`
+  const char* last_name_ = nullptr;
+  std::uint8_t last_number_ = 0;
+
+  std::uint64_t meetings_ = 0;
+  bool is_same_call_ = true;          // in the last meeting
+  std::vector<std::uint64_t> heard_;  // by rank: the last meeting that it told to be waiting in
   std::vector<Offset> received_;      // by rank: how often it told
   Offset announced_ = 0;              // how often this one told all others
   bool is_adjourning_ = false;        // tells no more
   std::vector<std::unique_ptr<Notice>> notices_;
-  std::deque<std::unique_ptr<Pending>> pending_;  // calls that did not wait, in their order
-  std::optional<Outcome> broken_;                 // why no rank can be met any more
+  bool is_broken_ = false;  // ranks can no longer be met
+  std::string why_broken_;
 };
 
 /// WEIR_MPIIO_TIMEOUT

@@ -46,7 +46,11 @@ Outcome File::meet(const char* call, const std::vector<Term>& terms, const Outco
                    bool* flag) {
   if (!is_mpi_running()) return fail(MPI_ERR_OTHER, call, " ", path_, ": MPI has been finalized");
   const trace::Stopwatch watch(trace::time_met());
-  return meeting_->meet(concat(call, " ", path_), terms, mine, together, flag);
+  Meeting::Flags flags{flag != nullptr && *flag, may_exchange()};
+  Outcome outcome = meeting_->meet(concat(call, " ", path_), terms, mine, together, &flags);
+  if (flag != nullptr) *flag = flags.first;
+  is_everybody_alone_ = !flags.second;
+  return outcome;
 }
 
 Outcome File::open(MPI_Comm comm, const std::string& path, int amode, MPI_Info info, std::shared_ptr<File>& opened) {
@@ -61,12 +65,13 @@ Outcome File::open(MPI_Comm comm, const std::string& path, int amode, MPI_Info i
   file->amode_ = amode;
   WEIR_TRY(file->meeting_, Meeting::convene(comm, concat(kCall, " ", path)));
   const Hints given = Hints::read(info);
+  file->hints_ = usable(given, file->meeting_->rank() == 0);
+  file->wanted_ = wanted_method(file->hints_.get("weir_collective"));
   const Outcome outcome = file->open_together(given);
   if (!outcome.is_ok()) {
     file->meeting_->adjourn(concat(kCall, " ", path));
     return outcome;
   }
-  file->hints_ = given;
   describe_layout(file->data_->layout(), file->hints_);
   file->set_error_handler(default_handler());
   if (trace::is_counting) file->trace_opening(given, start);
@@ -89,6 +94,7 @@ Outcome File::open_together(const Hints& given) {
       return Outcome::ok();
     }();
   if (mine.is_ok()) mine = bind_whole();
+  if (mine.is_ok()) look_where_it_is();
   WEIR_PASS(meet(kCall, {}, mine, Together::kAllOrNone));
   WEIR_TRY(const Offset shared_id, meeting_->value_of(kCall, 0, static_cast<Offset>(shared_id_)));
   shared_id_ = static_cast<std::uint64_t>(shared_id);
@@ -99,6 +105,8 @@ Outcome File::open_together(const Hints& given) {
   return Outcome::ok();
 }
 
+void File::look_where_it_is() { is_in_memory_here_ = data_->is_in_memory_here(); }
+
 void File::trace_opening(const Hints& given, std::int64_t start) const {
   trace::opened(this, {path_, layout::print(data_->layout()), layout_reason_, given, meeting_->rank(), meeting_->size(),
                        (amode_ & MPI_MODE_RDONLY) == 0, start, counts_});
@@ -108,8 +116,8 @@ void File::trace_opening(const Hints& given, std::int64_t start) const {
 // The view that a file has at first: all of its bytes.
 Outcome File::bind_whole() {
   ViewDescription description;
-  WEIR_PASS(describe_view({}, description));
-  return bind_view(*data_, meeting_->size(), {}, description, view_);
+  WEIR_PASS(describe_view({}, false, description));
+  return binder_.bind(*data_, meeting_->size(), {}, description, view_);
 }
 
 Outcome File::connect() {
@@ -154,13 +162,25 @@ Outcome File::remove(const std::string& path) {
   return named("MPI_File_delete", path, fs.remove(path));
 }
 
+// What this rank has written is safe from crashes, as far as the stores promise that; or an error tells what may be
+// lost.
+Outcome File::keep_written() {
+  if ((amode_ & (MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE)) != 0) return Outcome::ok();
+  if (meeting_->rank() != 0 && !data_->has_unsynced()) return Outcome::ok();  // the first rank may have made the name
+  const Status status = data_->sync();
+  if (status.is_ok() || status.code() == ErrorCode::kStale) return Outcome::ok();  // stale: removed, with all its bytes
+  return fail(MPI_ERR_IO, "bytes that were written may be lost: ", status.message());
+}
+
 Outcome File::close() {
   constexpr const char* kCall = "MPI_File_close";
   if (!is_mpi_running()) return Outcome::ok();
   finish_requests(*this);
-  const Outcome mine = check_nothing_begun(kCall, MPI_ERR_FILE);
+  Outcome mine = check_nothing_begun(kCall, MPI_ERR_FILE);
   split_.reset();
-  Outcome outcome = meet(kCall, {}, mine, Together::kEach);
+  const Outcome kept = keep_written();
+  if (mine.is_ok()) mine = kept;
+  Outcome outcome = meet(kCall, {}, mine, Together::kAllOrNone);
   if ((amode_ & MPI_MODE_DELETE_ON_CLOSE) != 0 && meeting_->rank() == 0) {
     Outcome removed = named(kCall, path_, fs_->remove(path_));
     if (outcome.is_ok()) outcome = std::move(removed);
@@ -181,16 +201,20 @@ Outcome File::get_group(MPI_Group* group) const {
 
 Outcome File::get_info(MPI_Info* info) const {
   const std::lock_guard lock(mutex_);
-  return hints_.write(info);
+  Hints in_effect = hints_;
+  in_effect.set("weir_collective", std::string(to_text(wanted_)));
+  return in_effect.write(info);
 }
 
 // The layout of a file that exists stays, and so do hints that are not given anew; others are kept for who asks.
 Outcome File::set_info(MPI_Info info) {
-  WEIR_PASS(meet("MPI_File_set_info", {}, Outcome::ok(), Together::kEach));
-  const std::lock_guard lock(mutex_);
-  hints_.merge(Hints::read(info));
-  describe_layout(data_->layout(), hints_);
-  return Outcome::ok();
+  {
+    const std::lock_guard lock(mutex_);
+    hints_.merge(usable(Hints::read(info), meeting_->rank() == 0));
+    describe_layout(data_->layout(), hints_);
+    wanted_ = wanted_method(hints_.get("weir_collective"));
+  }
+  return meet("MPI_File_set_info", {}, Outcome::ok(), Together::kEach);
 }
 
 Outcome File::get_size(Offset& size) {
@@ -233,9 +257,11 @@ Outcome File::sync() {
 
 Outcome File::set_atomicity(bool is_atomic) {
   finish_requests(*this);
-  WEIR_PASS(meet("MPI_File_set_atomicity", {{"flag", is_atomic ? "true" : "false"}}, Outcome::ok(), Together::kEach));
-  is_atomic_ = is_atomic;
-  return Outcome::ok();
+  const bool before = is_atomic_.exchange(is_atomic);
+  const Outcome outcome =
+      meet("MPI_File_set_atomicity", {{"flag", is_atomic ? "true" : "false"}}, Outcome::ok(), Together::kEach);
+  if (!outcome.is_ok()) is_atomic_ = before;
+  return outcome;
 }
 
 Result<Offset> File::size_at_least(Offset wanted) {

@@ -4,7 +4,6 @@
 #include <list>
 #include <mutex>
 
-#include <weir/base/backoff.h>
 #include <weir/mpiio/internal/transfer.h>
 
 namespace weir::mpiio::internal {
@@ -14,18 +13,13 @@ namespace {
 struct Operation {
   std::shared_ptr<File> file;
   std::unique_ptr<Transfer> transfer;
-  std::shared_ptr<Arrival> arrival;  // null: nobody else is concerned
   MPI_Request request = MPI_REQUEST_NULL;
   Outcome outcome;                   // once it is done
   std::atomic<bool> is_done{false};  // MPI may ask for the outcome in another thread
 
-  // Both get on, whichever is slower.
   bool test() {
-    const bool has_moved = transfer->test();
-    const bool has_met = arrival == nullptr || file->has_met(*arrival);
-    if (!has_moved || !has_met) return false;
+    if (!transfer->test()) return false;
     outcome = transfer->outcome();
-    if (outcome.is_ok() && arrival != nullptr) outcome = *arrival->outcome;
     return true;
   }
 };
@@ -75,12 +69,10 @@ void complete(const SharedOperation& operation) {
 
 }  // namespace
 
-Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, std::shared_ptr<Arrival> arrival,
-                     MPI_Request* request) {
+Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, MPI_Request* request) {
   auto operation = std::make_shared<Operation>();
   operation->file = std::move(file);
   operation->transfer = std::move(transfer);
-  operation->arrival = std::move(arrival);
   auto state = std::make_unique<SharedOperation>(operation);
   WEIR_PASS(
       from_mpi(PMPI_Grequest_start(query, release, cancel, state.get(), &operation->request), "MPI_Grequest_start"));
@@ -108,8 +100,7 @@ void finish_requests(const File& file) {
     }
   }
   for (const auto& operation : its) {
-    static_cast<void>(operation->transfer->finish());
-    for (Backoff backoff; !operation->test();) backoff.pause();
+    operation->outcome = operation->transfer->finish();
     complete(operation);
   }
 }

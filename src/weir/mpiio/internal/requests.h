@@ -15,9 +15,8 @@
 
 namespace weir::mpiio::internal {
 
-/// A request for a transfer that has been started.  `arrival`, of collective ones: it is not done before all ranks have come.
-Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, std::shared_ptr<Arrival> arrival,
-                     MPI_Request* request);
+/// A request for a transfer that has been started.
+Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, MPI_Request* request);
 
 /// Waits for all transfers of a file.
 void finish_requests(const File& file);

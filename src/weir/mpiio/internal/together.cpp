@@ -92,13 +92,12 @@ bool is_any_bad(const std::vector<Offset>& told) {
 
 // Before the ranks meet.  What is asked here, the access itself would have to ask as well.
 bool File::may_go_together(const Access& access, const Transfer& transfer) const {
-  if (meeting_->size() == 1) return false;
+  if (meeting_->size() == 1 || transfer.view().overlap) return false;
   Offset etypes = access.offset;
   {
     const std::lock_guard lock(mutex_);
-    const Method wanted = wanted_method(hints_.get("weir_collective"));
-    if (wanted == Method::kAlone || is_atomic_) return false;
-    if (wanted == Method::kTwoPhase) return true;
+    if (wanted_ == Method::kAlone || is_atomic_) return false;
+    if (wanted_ == Method::kTwoPhase) return true;
     if (access.pointer != Pointer::kExplicit) etypes = access.pointer == Pointer::kIndividual ? position_ : 0;
   }
   const Result<Offset> from = checked_mul(etypes, transfer.view().etype_bytes);
@@ -126,7 +125,7 @@ std::vector<Offset> File::describe_share(const Transfer& transfer, bool is_ready
   told[kTargets] = std::min<Offset>(fs_->target_count(), layout.element_count());
   told[kIsOnDisk] = *company_->is_on_disk ? 1 : 0;
   const std::lock_guard lock(mutex_);
-  told[kWanted] = static_cast<Offset>(wanted_method(hints_.get("weir_collective")));
+  told[kWanted] = static_cast<Offset>(wanted_);
   told[kOwners] = number_of(hints_, "cb_nodes");
   told[kWindow] = number_of(hints_, "cb_buffer_size");
   return told;

@@ -183,7 +183,7 @@ class Tracer {
   void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
     const std::lock_guard lock(mutex_);
     const std::int64_t number = next_view_++;
-    views_[&view] = {number, {}};  // what it took to register it is its first access's
+    views_[&view] = {number, view.bound.report()};  // it may have been used before
     if (number > kMostViews) return;
     if (number == kMostViews) write(Line("limit").add("what", "views").add("at", number).finish());
     const layout::Element& element = view.element();

@@ -73,6 +73,8 @@ Outcome Transfer::find_memory() {
     memory_ = Staged(static_cast<std::size_t>(bytes_));
   } else if (map.is_contiguous) {
     memory_ = data + map.shift;
+  } else if (view_->overlap) {
+    memory_ = Staged(static_cast<std::size_t>(bytes_));
   } else {
     memory_ = InPieces{data + map.shift, map.element};
   }
@@ -98,18 +100,12 @@ void Transfer::fill(MPI_Status* status) const {
   PMPI_Status_set_elements_x(status, MPI_BYTE, buffer_bytes());
 }
 
-// One past the last byte of the file that is touched.
-Offset Transfer::end_in_file(Offset from) const {
-  const auto last = view_->element().unmap(from + bytes_ - 1);
-  return last ? *last + 1 : kMaxBytes;
-}
-
 // Reads end with the file.
 Outcome Transfer::clip_to_file(Offset from) {
-  const Offset end = end_in_file(from);
+  const Offset end = view_->end_in_file(from, bytes_);
   WEIR_TRY(const Offset size, file_.size_at_least(end));
   if (size >= end) return Outcome::ok();
-  bytes_ = std::clamp<Offset>(view_->element().count_below(size) - from, 0, bytes_);
+  bytes_ = std::clamp<Offset>(view_->count_below(size) - from, 0, bytes_);
   return Outcome::ok();
 }
 
@@ -126,8 +122,8 @@ void Transfer::trace_end() {
   if (!trace::is_on) return;
   traced_.end = trace::now();
   traced_.bytes = bytes_;
-  traced_.first = view_->element().unmap(from_).value_or(0);
-  traced_.last = bytes_ > 0 ? end_in_file(from_) - 1 : traced_.first;
+  traced_.first = view_->unmap(from_).value_or(0);
+  traced_.last = bytes_ > 0 ? view_->end_in_file(from_, bytes_) - 1 : traced_.first;
   trace::done(traced_);
 }
 
@@ -157,12 +153,23 @@ Outcome Transfer::decode() {
   return unpack(*staged, buffer_);
 }
 
+Status Transfer::read_overlapping(Offset from) {
+  WEIR_TRY(const std::vector<layout::Segment> pieces, view_->overlap->pieces(from, bytes_));
+  std::vector<client::ReadPart> parts;
+  std::byte* memory = in_one();
+  for (const layout::Segment& piece : pieces) {
+    parts.push_back({piece.offset, {memory, static_cast<std::size_t>(piece.length)}});
+    memory += piece.length;
+  }
+  return view_->whole->read(parts);
+}
+
 Outcome Transfer::move(Offset from) {
   std::optional<client::FileLock> lock;
   if (file_.is_atomic()) {
     const trace::Stopwatch watch(traced_.phases[trace::kLock]);
-    const Offset first = view_->element().unmap(from).value_or(0);
-    WEIR_TRY(lock, file_.data().lock(first, end_in_file(from), is_write_));
+    const Offset first = view_->unmap(from).value_or(0);
+    WEIR_TRY(lock, file_.data().lock(first, view_->end_in_file(from, bytes_), is_write_));
   }
   if (lock && !is_write_) WEIR_PASS(clip_to_file(from));
   if (bytes_ == 0) return Outcome::ok();
@@ -170,7 +177,9 @@ Outcome Transfer::move(Offset from) {
   const auto bytes = static_cast<std::size_t>(bytes_);
   const client::View& view = view_->bound;
   Status status;
-  if (auto* const pieces = std::get_if<InPieces>(&memory_)) {
+  if (!view_->is_bound_to(from + bytes_)) {
+    status = read_overlapping(from);
+  } else if (auto* const pieces = std::get_if<InPieces>(&memory_)) {
     status = is_write_ ? view.write(from, bytes_, client::ConstMemory{pieces->data, pieces->layout})
                        : view.read(from, bytes_, *pieces);
   } else {
@@ -186,7 +195,7 @@ Outcome Transfer::move(Offset from) {
 void Transfer::end(const Outcome& outcome) {
   outcome_ = named(call_, file_.path(), outcome);
   if (!outcome_.is_ok()) bytes_ = 0;
-  if (is_write_ && bytes_ > 0) file_.grown_to(end_in_file(from_));
+  if (is_write_ && bytes_ > 0) file_.grown_to(view_->end_in_file(from_, bytes_));
   file_.counts().add(is_write_, bytes_);
   trace_end();
 }
@@ -238,7 +247,7 @@ bool Transfer::may_be_shared(Offset from) const {
 Result<Share> Transfer::share() const {
   Share share{.from = from_, .bytes = bytes_, .file = {0, 0}};
   if (bytes_ == 0) return share;
-  share.file = {view_->element().unmap(from_).value_or(kMaxBytes), end_in_file(from_)};
+  share.file = {view_->unmap(from_).value_or(kMaxBytes), view_->end_in_file(from_, bytes_)};
   WEIR_TRY(const client::AccessShape shape, view_->bound.shape(from_, bytes_));
   share.messages = shape.messages;
   share.pieces = shape.pieces;
@@ -248,7 +257,7 @@ Result<Share> Transfer::share() const {
 
 void Transfer::start(Offset from) {
   // Locks are held over one call.
-  if (bytes_ == 0 || file_.is_atomic()) {
+  if (bytes_ == 0 || file_.is_atomic() || view_->overlap) {
     static_cast<void>(run(from));
     return;
   }

@@ -75,7 +75,7 @@ class Transfer {
   Outcome clip_to_file(Offset from);
   Outcome encode();
   Outcome decode();
-  [[nodiscard]] Offset end_in_file(Offset from) const;
+  Status read_overlapping(Offset from);
   void ended(Status status);
   void end(const Outcome& outcome);
   void trace_end();

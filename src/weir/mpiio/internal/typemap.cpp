@@ -51,11 +51,9 @@ FallsSet loop(FallsSet set, Offset block, Offset count, Offset stride) {
 
 /// The FALLS of a loop that does not go forwards.
 Status unroll(const FallsSet& set, Offset count, Offset stride, FallsSet& out) {
-  if (stride == 0) {
-    return invalid_argument(concat("the datatype repeats the same bytes ", count, " times (a stride of 0)"));
-  }
   if (count > kMostUnrolled / layout::node_count(set)) {
-    return too_complex(concat("the datatype goes backwards, ", count, " times by ", -stride, " bytes"));
+    return too_complex(stride == 0 ? concat("the datatype repeats the same bytes ", count, " times (a stride of 0)")
+                                   : concat("the datatype goes backwards, ", count, " times by ", -stride, " bytes"));
   }
   for (Offset i = 0; i < count; ++i) append_moved(out, set, (i - (count - 1)) * stride);
   return Status::ok();

@@ -1,6 +1,7 @@
 // A program that knows nothing of Weir and writes until that fails, or until somebody ends it.
 //
 //   writer FILE FOLDER independent|pieces|nonblocking|collective|atomic|shared
+//   writer FILE FOLDER closing         rank 1 writes once; all ranks close the file when FOLDER/go is there
 //
 // FOLDER/rank.R: the process of rank R, as soon as it has written something.  FOLDER/error.R: the class and the text of the error that it got.
 // A rank that got one closes the file, ends well with MPI, and has the exit code 3.
@@ -111,10 +112,19 @@ void write_until_it_fails(const std::string& way, const std::string& folder) {
   }
 }
 
+// Only one rank has something to lose, and all are told.
+void write_and_close(const std::string& folder) {
+  int code = rank == 1 ? write_at(0) : MPI_SUCCESS;
+  tell(folder + "/rank." + std::to_string(rank), std::to_string(::getpid()));
+  while (::access((folder + "/go").c_str(), F_OK) != 0) ::usleep(1000);  // alarm() ends a test that went wrong
+  if (code == MPI_SUCCESS) code = MPI_File_close(&file);
+  if (code != MPI_SUCCESS) tell(folder + "/error." + std::to_string(rank), describe(code));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 || ways().count(argv[3]) == 0) {
+  if (argc != 4 || (ways().count(argv[3]) == 0 && std::string(argv[3]) != "closing")) {
     std::fprintf(stderr, "usage: writer FILE FOLDER WAY\n");
     return 2;
   }
@@ -130,8 +140,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "writer: %s\n", describe(code).c_str());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
-  write_until_it_fails(way, argv[2]);
-  MPI_File_close(&file);
+  if (way == "closing") {
+    write_and_close(argv[2]);
+  } else {
+    write_until_it_fails(way, argv[2]);
+    MPI_File_close(&file);
+  }
   MPI_Finalize();
   return kExitFailed;
 }
