@@ -77,7 +77,7 @@ TEST(FrameTest, RefusesWhatIsNoFrame) {
   for (unsigned kind = 0; kind < 256; ++kind) {
     FrameHeader other = encode(Frame{});
     other[0] = static_cast<std::byte>(kind);
-    const bool is_known = kind >= 1 && kind <= 12 && kind != static_cast<unsigned>(FrameKind::kBody);
+    const bool is_known = kind >= 1 && kind <= 14 && kind != static_cast<unsigned>(FrameKind::kBody);
     EXPECT_EQ(decode_frame(other, 0).is_ok(), is_known) << kind;
   }
   for (std::size_t i = 1; i < 4; ++i) {

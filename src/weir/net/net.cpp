@@ -27,6 +27,7 @@ std::span<const std::byte> Request::head() const { return impl_->head(); }
 std::size_t Request::body_bytes() const { return impl_->body_bytes(); }
 PeerId Request::peer() const { return impl_->peer(); }
 const Identity& Request::identity() const { return impl_->identity(); }
+std::shared_ptr<const std::atomic<bool>> Request::is_wanted() const { return impl_->is_wanted(); }
 void Request::receive(std::span<std::byte> into, std::function<void(Status)> done) {
   impl_->receive(into, std::move(done));
 }
@@ -41,11 +42,12 @@ Result<std::unique_ptr<Caller>> make_caller(const Address& address) {
   return unknown(address);
 }
 
-Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler) {
+Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler,
+                                         const ListenOptions& options) {
   if (key.bytes.size() != 32)
     return invalid_argument(concat("listen on ", address.text, ": the key does not have 32 bytes"));
   if (is_local(address)) return internal::listen_local(address, key, handler);
-  if (address.text.starts_with("tcp:")) return internal::listen_process(address, key, handler);
+  if (address.text.starts_with("tcp:")) return internal::listen_process(address, key, handler, options);
   return unknown(address);
 }
 

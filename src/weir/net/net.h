@@ -11,7 +11,11 @@
 //
 // Every call ends exactly once: with the reply, or with kUnavailable (the server cannot be reached, or is gone), or kTimedOut (its deadline
 // passed).  Order between calls is not promised.
+//
+// Deadlines are about signs of life, not about total time.  A caller with patience asks a server that is silent for long whether it still works on
+// the call, and waits on if it does.  A listener drops callers that stop in the middle of a body.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +39,7 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 30;
 
-/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=ucx; otherwise UCX), or "local:NAME" inside this process.
+/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=ucx; otherwise UCX; loopback addresses: rings only), or "local:NAME" inside this process.
 struct Address {
   std::string text;
   friend auto operator<=>(const Address&, const Address&) = default;
@@ -78,6 +82,9 @@ struct Call {
   Deadline deadline;
   std::function<void(Result<Reply>)>
       done;  ///< Exactly once, from progress() or wait() of the Caller, or from the end of the Connection.
+  /// If not 0, the deadline is only the first: every sign of life (bytes that move, or the server's answer that it works on the call, which it is
+  /// asked for halfway) gives the call that much time again.
+  Clock::duration patience{};
 };
 
 /// \threadsafety As its Caller.
@@ -124,6 +131,8 @@ class Request {
   [[nodiscard]] std::size_t body_bytes() const;
   [[nodiscard]] PeerId peer() const;
   [[nodiscard]] const Identity& identity() const;
+  /// False once the caller is gone or has given up.  \threadsafety Safe to look at from any thread.
+  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> is_wanted() const;
 
   /// Receives the body into `into`, which must be just as long and stay until `done`.  At most once.  `done` may be called before it returns.
   /// A request that is dropped or answered before `done` receives no more, and forgets `done`.
@@ -136,7 +145,7 @@ class Request {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a server does.  All calls come on the listener's thread.
+/// What a server does.  All calls come on the listener's thread.  They may take long: callers that ask are told meanwhile that the server works.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -161,7 +170,18 @@ class Listener {
   virtual void at(Clock::time_point time, std::function<void()> task) = 0;
 };
 
+struct ListenOptions {
+  /// A caller of whose bodies, in either direction, no byte has moved for so long is dropped: others may wait for what it holds.
+  Clock::duration stall_limit = std::chrono::seconds(10);
+  /// How long a caller may take to prove that it has the key.
+  Clock::duration stranger_patience = std::chrono::seconds(5);
+  /// Open a port also on a loopback address.  Only this host reaches those, so shared memory alone serves them otherwise: a port, which
+  /// UCX guards badly, stays closed.
+  bool opens_loopback_port = false;
+};
+
 /// \error kIoError if the address cannot be listened on
-Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler);
+Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler,
+                                         const ListenOptions& options = {});
 
 }  // namespace weir::net

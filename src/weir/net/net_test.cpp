@@ -103,8 +103,8 @@ class TestHandler : public Handler {
 /// A listener in a thread of its own.
 class TestServer {
  public:
-  TestServer(const Address& address, Key key) : key_(std::move(key)) {
-    auto made = listen(address, key_, handler);
+  TestServer(const Address& address, Key key, const ListenOptions& options) : key_(std::move(key)) {
+    auto made = listen(address, key_, handler, options);
     EXPECT_THAT(made, IsOk());
     listener_ = std::move(*made);
     thread_ = std::thread([this] { listener_->run(); });
@@ -189,12 +189,19 @@ class NetTest : public ::testing::TestWithParam<std::string> {
   static std::unique_ptr<Caller> new_caller(std::uint32_t version = kProtocolVersion) {
     return make_test_caller(GetParam(), version);
   }
-  static std::unique_ptr<TestServer> make_server() {
-    return std::make_unique<TestServer>(fresh_address(), Key::random());
+  static std::unique_ptr<TestServer> make_server(ListenOptions options = {}) {
+    options.opens_loopback_port = GetParam() == "ucx";
+    return std::make_unique<TestServer>(fresh_address(), Key::random(), options);
   }
 };
 
+/// Those in which an end can stop while the other goes on.
+class ProcessNetTest : public NetTest {};
+
 INSTANTIATE_TEST_SUITE_P(Transports, NetTest, ::testing::Values("local", "rings", "ucx"),
+                         [](const auto& parameter) { return parameter.param; });
+
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessNetTest, ::testing::Values("rings", "ucx"),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST_P(NetTest, EchoesBodiesOfAllSizes) {
@@ -357,6 +364,85 @@ TEST_P(NetTest, AnswersThatTakeTimeArrive) {
   while (!result) client.caller->wait(in(1s));
   ASSERT_THAT(*result, IsOk());
   EXPECT_EQ(text_of((*result)->head), "late");
+}
+
+// A caller that is stopped calls nothing of ours any more; its sockets stay open.
+TEST_P(ProcessNetTest, CallersThatStopWhileTheySendAreDropped) {
+  const auto server = make_server({.stall_limit = 200ms});
+  TestClient stopped(GetParam(), *server);
+  TestClient other(GetParam(), *server);
+  const Bytes body = pattern(std::size_t{32} << 20);
+  std::optional<Result<Reply>> result;
+  stopped.connection->call(
+      {bytes_of("echo"), body, {}, in(60s), [&](Result<Reply> reply) { result = std::move(reply); }});
+  while (server->handler.handled == 0) stopped.caller->progress();
+  const auto deadline = in(20s);
+  while (server->handler.disconnections == 0 && Clock::now() < deadline) ASSERT_THAT(other.call("echo"), IsOk());
+  EXPECT_EQ(server->handler.disconnections, 1);
+  EXPECT_EQ(server->handler.failed_receives, 1);
+  // It goes on, and is told.
+  while (!result && Clock::now() < deadline) stopped.caller->wait(in(100ms));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_THAT(*result, StatusIs(ErrorCode::kUnavailable));
+}
+
+TEST_P(ProcessNetTest, CallersThatStopWhileTheyReceiveAreDropped) {
+  const auto server = make_server({.stall_limit = 200ms});
+  TestClient stopped(GetParam(), *server);
+  TestClient other(GetParam(), *server);
+  Bytes sink(std::size_t{32} << 20);
+  server->run([&] { server->handler.late_body = pattern(sink.size()); });
+  std::optional<Result<Reply>> result;
+  stopped.connection->call(
+      {bytes_of("keep"), {}, sink, in(60s), [&](Result<Reply> reply) { result = std::move(reply); }});
+  while (server->handler.handled == 0) stopped.caller->progress();
+  server->run([&] { server->handler.answer_kept(); });
+  const auto deadline = in(20s);
+  while (server->handler.disconnections == 0 && Clock::now() < deadline) ASSERT_THAT(other.call("echo"), IsOk());
+  EXPECT_EQ(server->handler.disconnections, 1);
+  while (!result && Clock::now() < deadline) stopped.caller->wait(in(100ms));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_THAT(*result, StatusIs(ErrorCode::kUnavailable));
+}
+
+// The handler has the request all the time; an answer comes after several deadlines.
+TEST_P(NetTest, AServerAtWorkIsWaitedFor) {
+  const auto server = make_server();
+  TestClient client(GetParam(), *server);
+  constexpr auto kPatience = 1000ms;
+  std::optional<Result<Reply>> result;
+  Call call{bytes_of("keep"), {}, {}, in(kPatience), [&](Result<Reply> reply) { result = std::move(reply); }};
+  call.patience = kPatience;
+  client.connection->call(std::move(call));
+  const auto until = in(kPatience * 5 / 4);
+  while (!result && Clock::now() < until) client.caller->wait(until);
+  ASSERT_FALSE(result.has_value()) << result->status().message();
+  server->wait_for_kept(1);
+  server->run([&] { server->handler.answer_kept(); });
+  while (!result) client.caller->wait(in(1s));
+  EXPECT_THAT(*result, IsOk());
+}
+
+TEST_P(NetTest, WantedRequestsAreToldApart) {
+  const auto server = make_server();
+  TestClient client(GetParam(), *server);
+  TestClient leaving(GetParam(), *server);
+  int expired = 0;
+  client.connection->call({bytes_of("keep"), {}, {}, in(60s), [](const Result<Reply>&) {}});
+  client.connection->call({bytes_of("keep"), {}, {}, in(50ms), [&](const Result<Reply>&) { ++expired; }});
+  leaving.connection->call({bytes_of("keep"), {}, {}, in(60s), [](const Result<Reply>&) {}});
+  while (expired == 0) client.caller->wait(in(1s));
+  leaving.caller->progress();
+  server->wait_for_kept(3);
+  leaving.connection.reset();
+  while (server->handler.disconnections == 0) server->run([] {});
+  // Answered: what was sent before has come, too.
+  ASSERT_THAT(client.call("echo"), IsOk());
+  int wanted = 0;
+  server->run([&] {
+    for (const Request& request : server->handler.kept) wanted += request.is_wanted()->load() ? 1 : 0;
+  });
+  EXPECT_EQ(wanted, 1);
 }
 
 TEST_P(NetTest, DroppedRequestsAreTold) {

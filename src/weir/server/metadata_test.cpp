@@ -228,6 +228,27 @@ TEST_F(MetadataTest, OnlyOwnersChangeModesAndOnlyTheSuperuserGivesAway) {
   EXPECT_THAT(metadata->set_attributes(owner, kEve), StatusIs(ErrorCode::kPermission));
 }
 
+TEST_F(MetadataTest, RenameNeedsTheRightToWriteToBothDirectories) {
+  ASSERT_THAT(metadata->make_directory(directory_request("/ada", 0755), kAda), IsOk());
+  ASSERT_THAT(metadata->make_directory(directory_request("/all", 0777), kAda), IsOk());
+  ASSERT_THAT(metadata->create(create_request("/ada/x", 0666), kAda), IsOk());
+  ASSERT_THAT(metadata->create(create_request("/all/y", 0666), kAda), IsOk());
+  EXPECT_THAT(metadata->rename(rename_request("/ada/x", "/all/x"), kEve), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(metadata->rename(rename_request("/all/y", "/ada/y"), kEve), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(metadata->rename(rename_request("/ada/x", "/ada/z"), kEve), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(metadata->rename(rename_request("/all/y", "/all/z"), kEve), IsOk());
+  EXPECT_THAT(metadata->lookup("/ada/x", kAda), IsOk()) << "where it was";
+  EXPECT_THAT(metadata->rename(rename_request("/ada/x", "/all/x"), kAda), IsOk());
+}
+
+TEST_F(MetadataTest, ListingNeedsTheRightToRead) {
+  ASSERT_THAT(metadata->make_directory(directory_request("/d", 0711), kAda), IsOk());
+  ASSERT_THAT(metadata->create(create_request("/d/x", 0644), kAda), IsOk());
+  EXPECT_THAT(metadata->list(list_request("/d"), kEve), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(metadata->lookup("/d/x", kEve), IsOk()) << "those who know a name may use it";
+  EXPECT_THAT(names_of(metadata->list(list_request("/d"), kAda)), ElementsAre("x"));
+}
+
 TEST_F(MetadataTest, TouchNeedsTheRightToWrite) {
   const auto made = metadata->create(create_request("/x", 0644), kAda);
   wire::SetAttributesT touch;

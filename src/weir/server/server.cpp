@@ -137,7 +137,7 @@ Status Server::Impl::open() {
                                            .post = [this](auto task) { listener->post(std::move(task)); },
                                            .fence_grace = options.fence_grace});
   WEIR_RETURN_IF_ERROR(io->restore_fences());
-  WEIR_TRY(listener, net::listen(options.address, options.key, *this));
+  WEIR_TRY(listener, net::listen(options.address, options.key, *this, {.stall_limit = options.stall_limit}));
   members = {listener->address()};
   thread = std::thread([this] { listener->run(); });
   return Status::ok();

@@ -31,6 +31,8 @@ struct Options {
   bool is_eager = false;             ///< It does so from the start, for the first files too.
   /// How long a subfile stays fenced whose relayout has lost its client: that may come back.
   std::chrono::milliseconds fence_grace{15'000};
+  /// A client that stops in the middle of a transfer for so long is dropped.
+  std::chrono::milliseconds stall_limit{10'000};
 };
 
 /// \threadsafety start(), stop() and the rest by one thread; the server has its own.

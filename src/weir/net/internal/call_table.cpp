@@ -6,10 +6,11 @@ namespace weir::net::internal {
 
 CallId CallTable::add(const void* owner, Call call) {
   const CallId id = next_++;
-  deadlines_.emplace(call.deadline, id);
   Pending pending;
   pending.owner = owner;
+  pending.next_look = call.deadline - call.patience / 2;
   pending.call = std::move(call);
+  looks_.emplace(pending.next_look, id);
   calls_.emplace(id, std::move(pending));
   return id;
 }
@@ -22,7 +23,7 @@ CallTable::Pending* CallTable::find(CallId id) {
 void CallTable::finish(CallId id, Result<Reply> result) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
-  deadlines_.erase({found->second.call.deadline, id});
+  looks_.erase({found->second.next_look, id});
   ready_.push_back({found->second.owner, std::move(found->second.call.done), std::move(result)});
   calls_.erase(found);
 }
@@ -31,10 +32,21 @@ void CallTable::refuse(const void* owner, Call call, Status why) {
   ready_.push_back({owner, std::move(call.done), std::move(why)});
 }
 
-std::vector<CallId> CallTable::expired(Clock::time_point now) const {
+std::vector<CallId> CallTable::due(Clock::time_point now) const {
   std::vector<CallId> ids;
-  for (auto it = deadlines_.begin(); it != deadlines_.end() && it->first <= now; ++it) ids.push_back(it->second);
+  for (auto it = looks_.begin(); it != looks_.end() && it->first <= now; ++it) ids.push_back(it->second);
   return ids;
+}
+
+CallTable::Look CallTable::look_at(CallId id, Clock::time_point now) {
+  Pending& pending = calls_.at(id);
+  const bool has_sign = std::exchange(pending.has_sign, false);
+  if (pending.call.patience == Clock::duration::zero() || (pending.is_asked && !has_sign)) return Look::kExpired;
+  pending.is_asked = !has_sign;
+  looks_.erase({pending.next_look, id});
+  pending.next_look = now + pending.call.patience / 2;
+  looks_.emplace(pending.next_look, id);
+  return has_sign ? Look::kWait : Look::kAsk;
 }
 
 std::vector<CallId> CallTable::calls_of(const void* owner) const {
@@ -46,7 +58,9 @@ std::vector<CallId> CallTable::calls_of(const void* owner) const {
   return ids;
 }
 
-Deadline CallTable::next_deadline() const { return deadlines_.empty() ? Deadline::max() : deadlines_.begin()->first; }
+Clock::time_point CallTable::next_look() const {
+  return looks_.empty() ? Clock::time_point::max() : looks_.begin()->first;
+}
 
 void CallTable::run_ready() {
   // Only what is there now: a `done` that calls again must not keep its caller here for ever.

@@ -27,6 +27,9 @@ class CallTable {
     Call call;
     std::optional<Reply> reply;       ///< The head has come; the body is still coming.
     std::size_t received_bytes = 0;   ///< Of the body of the reply.
+    bool has_sign = false;            ///< Of life, since it was last looked at.
+    bool is_asked = false;            ///< The server, for one.
+    Clock::time_point next_look;      ///< When it is to be looked at again.
     std::shared_ptr<void> transport;  ///< What else the transport has to know.
   };
 
@@ -38,9 +41,14 @@ class CallTable {
   /// For a call that did not even begin.
   void refuse(const void* owner, Call call, Status why);
 
-  [[nodiscard]] std::vector<CallId> expired(Clock::time_point now) const;
+  /// Those that are to be looked at.
+  [[nodiscard]] std::vector<CallId> due(Clock::time_point now) const;
+  enum class Look { kWait, kAsk, kExpired };
+  /// What is to be done about a call that is due.  A call with patience is looked at every half of it: it waits if there was a sign of life; otherwise
+  /// the server is asked for one first, so that a caller that was stopped itself gives up nothing.
+  Look look_at(CallId id, Clock::time_point now);
   [[nodiscard]] std::vector<CallId> calls_of(const void* owner) const;
-  [[nodiscard]] Deadline next_deadline() const;
+  [[nodiscard]] Clock::time_point next_look() const;
 
   [[nodiscard]] bool has_ready() const { return !ready_.empty(); }
   void run_ready();
@@ -55,7 +63,7 @@ class CallTable {
   };
 
   std::unordered_map<CallId, Pending> calls_;
-  std::set<std::pair<Deadline, CallId>> deadlines_;
+  std::set<std::pair<Clock::time_point, CallId>> looks_;
   std::deque<Ready> ready_;
   CallId next_ = 1;
 };

@@ -44,14 +44,16 @@ class CallerState {
 
   /// Ends a call with `result`, as soon as nobody reads its body any more.
   void settle(CallId id, Result<Reply> result);
-  void expire(Clock::time_point now);
+  void look_at_due(Clock::time_point now);
 
  private:
   /// What the table keeps for us with each call.
   struct Progress {
     std::shared_ptr<Outgoing> body;
     std::optional<Result<Reply>> result;  // known, but the body is still being read
+    std::size_t seen_bytes = 0;           // of the body, sent when the call was last looked at
   };
+  void expire(CallId id, CallTable::Pending& pending);
 
   void take(const Frame& frame, std::span<const std::byte> payload, const Link* from);
   void take_greeting(const Frame& frame, std::span<const std::byte> payload, const Link* from);
@@ -150,21 +152,40 @@ void CallerState::settle(CallId id, Result<Reply> result) {
   if (!progress.result) progress.result = std::move(result);
 }
 
-void CallerState::expire(Clock::time_point now) {
-  for (const CallId id : table_.expired(now)) {
+void CallerState::look_at_due(Clock::time_point now) {
+  for (const CallId id : table_.due(now)) {
     CallTable::Pending* pending = table_.find(id);
     if (pending == nullptr) continue;
-    ProcessConnection* connection = connection_of(*pending);
-    const bool is_held =
-        pending->transport != nullptr && progress_of(*pending).body != nullptr && progress_of(*pending).body->is_held();
-    Frame cancel;
-    cancel.kind = FrameKind::kCancel;
-    cancel.call = id;
-    connection->link().send(cancel);
-    settle(id, timed_out(connection->address()));
-    // The server does not even take in the body: only the end of the connection gives it back.
-    if (is_held && connection->is_open()) connection->fail("the server takes nothing in");
+    if (pending->transport != nullptr && progress_of(*pending).body != nullptr) {
+      Progress& progress = progress_of(*pending);
+      const std::size_t seen = std::exchange(progress.seen_bytes, progress.body->sent_bytes());
+      if (seen != progress.seen_bytes) pending->has_sign = true;
+    }
+    switch (table_.look_at(id, now)) {
+      case CallTable::Look::kWait: break;
+      case CallTable::Look::kAsk: {
+        Frame ask;
+        ask.kind = FrameKind::kAsk;
+        ask.call = id;
+        connection_of(*pending)->link().send(ask);
+        break;
+      }
+      case CallTable::Look::kExpired: expire(id, *pending); break;
+    }
   }
+}
+
+void CallerState::expire(CallId id, CallTable::Pending& pending) {
+  ProcessConnection* connection = connection_of(pending);
+  const bool is_held =
+      pending.transport != nullptr && progress_of(pending).body != nullptr && progress_of(pending).body->is_held();
+  Frame cancel;
+  cancel.kind = FrameKind::kCancel;
+  cancel.call = id;
+  connection->link().send(cancel);
+  settle(id, timed_out(pending.call, connection->address()));
+  // Only the end of the connection gives the body back.
+  if (is_held && connection->is_open()) connection->fail("the server stopped reading");
 }
 
 void CallerState::take(const Frame& frame, std::span<const std::byte> payload, const Link* from) {
@@ -174,6 +195,7 @@ void CallerState::take(const Frame& frame, std::span<const std::byte> payload, c
   CallTable::Pending* pending = table_.find(frame.call);
   // Late frames of calls that are over are usual; those of others are not ours.
   if (found == connections_.end() || pending == nullptr || pending->owner != found->second) return;
+  pending->has_sign = true;
   switch (frame.kind) {
     case FrameKind::kReply: return take_reply(frame.call, *pending, frame, payload);
     case FrameKind::kBody: return take_body(frame.call, *pending, frame, payload);
@@ -289,13 +311,12 @@ class ProcessCaller : public Caller {
     while (state_->links().progress()) {
       if (state_->table().has_ready()) break;
     }
-    state_->expire(Clock::now());
+    state_->look_at_due(Clock::now());
     state_->table().run_ready();
   }
 
   void wait(Deadline deadline) override {
-    if (!state_->table().has_ready())
-      state_->links().spin_then_sleep(std::min(deadline, state_->table().next_deadline()));
+    if (!state_->table().has_ready()) state_->links().spin_then_sleep(std::min(deadline, state_->table().next_look()));
     progress();
   }
 

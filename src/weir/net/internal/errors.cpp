@@ -4,8 +4,14 @@
 
 namespace weir::net::internal {
 
-Status timed_out(const Address& address) {
-  return {ErrorCode::kTimedOut, concat("call to ", address.text, ": no answer before the deadline")};
+Status timed_out(const Call& call, const Address& address) {
+  if (call.patience == Clock::duration::zero()) {
+    return {ErrorCode::kTimedOut, concat("call to ", address.text, ": no answer before the deadline")};
+  }
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(call.patience);
+  return {ErrorCode::kTimedOut,
+          concat("call to ", address.text, ": no answer before the deadline: the server has given no sign of life for ",
+                 patience.count(), " ms")};
 }
 
 Status gone(const Address& address, std::string_view why) {

@@ -9,7 +9,7 @@
 namespace weir::net::internal {
 
 /// kTimedOut
-Status timed_out(const Address& address);
+Status timed_out(const Call& call, const Address& address);
 /// kUnavailable
 Status gone(const Address& address, std::string_view why);
 /// kUnavailable: the other end has said goodbye.

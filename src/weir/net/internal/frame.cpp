@@ -30,6 +30,8 @@ bool is_sound(const Frame& frame, std::size_t payload_bytes) {
     case FrameKind::kPull:
     case FrameKind::kCancel:
     case FrameKind::kGoodbye:
+    case FrameKind::kAsk:
+    case FrameKind::kWorking:
     case FrameKind::kDropped: return payload_bytes == 0;
   }
   return false;

@@ -9,6 +9,8 @@
 //     │ <──────────── kReply  head [+ small body]       │  Request::reply
 //     │ <──────────── kBody   piece of the body, many   │  unasked: the caller has told how much it has room for
 //     │ kCancel (the caller has given up) ────────────> │
+//     │ kAsk (no sign of life for long) ──────────────> │
+//     │ <──────────────── kWorking (on its way; if it is not, there is no answer)
 //     │ <──────────── kDropped (there will be no reply) │
 //
 // Pieces of bodies may come in any order.  Memory of the receiver is written only by its own thread, when it takes in a frame that says
@@ -36,6 +38,8 @@ enum class FrameKind : std::uint8_t {
   kCancel,
   kDropped,
   kGoodbye,  ///< From either end: the connection is over.
+  kAsk,
+  kWorking,
 };
 
 struct Frame {

@@ -33,6 +33,8 @@ class Outgoing {
 
   /// Sends no further piece.  `finished` comes once nobody reads the body any more.
   void stop() { is_stopped_ = true; }
+  /// Handed on so far.
+  [[nodiscard]] std::size_t sent_bytes() const { return next_; }
   /// Whether somebody may still read the body.
   [[nodiscard]] virtual bool is_held() const = 0;
 
@@ -113,6 +115,8 @@ class Worker {
 
   /// Does what can be done now; true if there was something.
   bool progress();
+  /// Takes in frames, and nothing else; true if there was something.
+  virtual bool take_in() = 0;
   /// To be called before sleeping on event_fd(): the longest that may be slept, 0 if there is something to do at once.
   virtual Clock::duration arm() = 0;
   [[nodiscard]] virtual int event_fd() const = 0;
@@ -126,8 +130,6 @@ class Worker {
 
  protected:
   friend class Link;
-  /// Takes in frames; true if there was something.
-  virtual bool take_in() = 0;
   /// Forgets what is over.
   virtual void collect() = 0;
 

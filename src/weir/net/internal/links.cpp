@@ -47,9 +47,9 @@ Links::Links(Worker::OnFrame on_frame, Rings rings) : on_frame_(std::move(on_fra
   }
 }
 
-Result<UcxWorker*> Links::ucx() {
+Result<UcxWorker*> Links::ucx(const sockaddr_storage& address) {
   if (ucx_ == nullptr) {
-    WEIR_TRY(ucx_, UcxWorker::create(on_frame_));
+    WEIR_TRY(ucx_, UcxWorker::create(on_frame_, address));
   }
   return ucx_.get();
 }
@@ -58,8 +58,14 @@ Result<std::shared_ptr<Link>> Links::connect(const Address& address, Deadline de
   WEIR_TRY(const SocketAddress socket, resolve(address));
   if (rings_ != nullptr) {
     if (auto link = rings_->connect(ring_name(to_address(socket.storage)), deadline)) return link;
+    if (is_loopback(socket.storage)) {
+      return Status(
+          ErrorCode::kUnavailable,
+          "no server of this user (or root) listens there; servers on loopback addresses serve one user of this "
+          "host: for others, start them with --listen ADDRESS");
+    }
   }
-  WEIR_TRY(UcxWorker * worker, ucx());
+  WEIR_TRY(UcxWorker * worker, ucx(socket.storage));
   return worker->connect(reinterpret_cast<const sockaddr*>(&socket.storage), socket.length);
 }
 
@@ -68,6 +74,14 @@ bool Links::progress() {
   if (ucx_ != nullptr) has_progressed |= ucx_->progress();
   if (has_progressed) note_activity();
   return has_progressed;
+}
+
+void Links::take_in() {
+  for (Worker* worker : {static_cast<Worker*>(rings_.get()), static_cast<Worker*>(ucx_.get())}) {
+    if (worker == nullptr) continue;
+    worker->arm();  // as after a sleep: sockets are looked at, too
+    worker->take_in();
+  }
 }
 
 bool Links::has_streams() const {

@@ -18,8 +18,8 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// UCX, which is started when first needed: that takes tens of milliseconds.
-  Result<UcxWorker*> ucx();
+  /// UCX, which is started when first needed: that takes tens of milliseconds.  `address`: as UcxWorker::create() wants it.
+  Result<UcxWorker*> ucx(const sockaddr_storage& address);
   /// Null if there are none.
   [[nodiscard]] RingWorker* rings() { return rings_.get(); }
 
@@ -28,6 +28,8 @@ class Links {
 
   /// Does what can be done now; true if there was something.
   bool progress();
+  /// Takes in what has come, and new links, without doing more about it than on_frame does.
+  void take_in();
   /// Lets others run for a moment if it is quicker to try again after that than to sleep: something has happened just now, and nobody else
   /// wants this core.  False at once if not.
   bool linger();

@@ -69,7 +69,8 @@ struct SharedCall {
   const std::shared_ptr<ReplyBox> replies;
 
   std::mutex mutex;
-  bool is_wanted = true;  // guarded by mutex: body and sink may be touched, and an answer is waited for
+  // Changed with the mutex locked: body and sink may be touched, and an answer is waited for.
+  std::atomic<bool> is_wanted = true;
 };
 
 struct LocalPeer {
@@ -136,6 +137,10 @@ class LocalRequest : public Request::Impl {
   [[nodiscard]] std::size_t body_bytes() const override { return call_->body.size(); }
   [[nodiscard]] PeerId peer() const override { return peer_->id; }
   [[nodiscard]] const Identity& identity() const override { return peer_->identity; }
+
+  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> is_wanted() const override {
+    return {call_, &call_->is_wanted};
+  }
 
   void receive(std::span<std::byte> into, std::function<void(Status)> done) override { done(copy_body(into)); }
 
@@ -234,7 +239,7 @@ void Core::run() {
   while (true) {
     if (const auto now = Clock::now(); timers_.next() <= now) {
       lock.unlock();
-      timers_.run(now);
+      for (const Task& task : timers_.due(now)) task();
       lock.lock();
     } else if (!tasks_.empty()) {
       Task task = std::move(tasks_.front());
@@ -396,19 +401,24 @@ class LocalCaller : public Caller {
   void progress() override {
     for (ReplyBox::Arrived& arrived : state_->replies->take())
       state_->table.finish(arrived.call, std::move(arrived.result));
-    for (const CallId id : state_->table.expired(Clock::now())) expire(id);
+    const Clock::time_point now = Clock::now();
+    for (const CallId id : state_->table.due(now)) look_at(id, now);
     state_->table.run_ready();
   }
 
   void wait(Deadline deadline) override {
-    if (!state_->table.has_ready()) state_->replies->wait_until(std::min(deadline, state_->table.next_deadline()));
+    if (!state_->table.has_ready()) state_->replies->wait_until(std::min(deadline, state_->table.next_look()));
     progress();
   }
 
  private:
-  void expire(CallId id) {
-    const auto* connection = static_cast<const LocalConnection*>(state_->table.find(id)->owner);
-    state_->abandon(id, timed_out(connection->address()));
+  void look_at(CallId id, Clock::time_point now) {
+    const CallTable::Look look = state_->table.look_at(id, now);
+    CallTable::Pending& pending = *state_->table.find(id);
+    const auto* connection = static_cast<const LocalConnection*>(pending.owner);
+    // A server of this process lives as long as this process, and none of its requests ends without an answer.
+    if (look == CallTable::Look::kAsk) pending.has_sign = true;
+    if (look == CallTable::Look::kExpired) state_->abandon(id, timed_out(pending.call, connection->address()));
   }
 
   std::uint32_t version_;

@@ -82,7 +82,7 @@ class RingLink : public Link {
   std::optional<RingWriter> writer_;
   std::optional<RingReader> reader_;
   std::deque<Message> backlog_;
-  bool is_blocked_ = false;  // had no room for what comes next
+  bool is_blocked_ = false;  // had no room for the next piece of a body: frames that are shorter may still have
   Bytes partial_;            // of a message that comes in several records
 };
 
@@ -133,7 +133,6 @@ bool RingLink::send_part(Message& message) {
   const std::size_t whole = kFrameBytes + message.payload.size();
   const std::size_t length = std::min(kMostRecordBytes, whole - message.sent);
   std::byte* to = writer_->reserve(length);
-  is_blocked_ = to == nullptr;
   if (to == nullptr) return false;
   std::size_t from = message.sent;
   message.sent += length;
@@ -211,7 +210,8 @@ void RingLink::deliver(std::span<const std::byte> message, const Worker::OnFrame
 bool RingLink::sleep() {
   if (!reader_) return true;
   if (!reader_->sleep()) return false;
-  return !is_blocked_ || writer_->wait_for_room();
+  const bool has_room = backlog_.empty() && !is_blocked_;
+  return has_room || writer_->wait_for_room();
 }
 
 // ---------------------------------------------------------------- worker

@@ -36,13 +36,13 @@ class Inbox {
 class Timers {
  public:
   void add(Clock::time_point time, Task task) { tasks_.emplace(time, std::move(task)); }
-  /// Runs what is due; what those add may run too.
-  void run(Clock::time_point now) {
-    while (!tasks_.empty() && tasks_.begin()->first <= now) {
-      const Task task = std::move(tasks_.begin()->second);
-      tasks_.erase(tasks_.begin());
-      task();
+  /// Takes out what is due.
+  [[nodiscard]] std::vector<Task> due(Clock::time_point now) {
+    std::vector<Task> due;
+    for (; !tasks_.empty() && tasks_.begin()->first <= now; tasks_.erase(tasks_.begin())) {
+      due.push_back(std::move(tasks_.begin()->second));
     }
+    return due;
   }
   [[nodiscard]] Clock::time_point next() const {
     return tasks_.empty() ? Clock::time_point::max() : tasks_.begin()->first;

@@ -17,6 +17,7 @@ std::unique_ptr<Caller> make_local_caller(std::uint32_t version);
 std::unique_ptr<Caller> make_process_caller(std::uint32_t version, Rings rings);
 
 Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler);
-Result<std::unique_ptr<Listener>> listen_process(const Address& address, const Key& key, Handler& handler);
+Result<std::unique_ptr<Listener>> listen_process(const Address& address, const Key& key, Handler& handler,
+                                                 const ListenOptions& options);
 
 }  // namespace weir::net::internal

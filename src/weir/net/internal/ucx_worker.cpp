@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include <weir/base/text.h>
@@ -41,16 +42,17 @@ Status ucx_error(std::string_view operation, ucs_status_t status) {
   return {ErrorCode::kUnavailable, concat(operation, ": ", ucs_status_string(status))};
 }
 
-/// UCX itself; one for all workers of the process.
+/// UCX itself; one for all workers of the process on the same network device.
 class UcxContext {
  public:
-  static Result<std::shared_ptr<UcxContext>> shared() {
+  static Result<std::shared_ptr<UcxContext>> shared(const std::string& device) {
     static std::mutex mutex;
-    static std::weak_ptr<UcxContext> existing;
+    static std::map<std::string, std::weak_ptr<UcxContext>> existing;
     const std::lock_guard lock(mutex);
-    if (auto context = existing.lock()) return context;
-    WEIR_TRY(std::shared_ptr<UcxContext> context, create());
-    existing = context;
+    std::weak_ptr<UcxContext>& known = existing[device];
+    if (auto context = known.lock()) return context;
+    WEIR_TRY(std::shared_ptr<UcxContext> context, create(device));
+    known = context;
     return context;
   }
 
@@ -62,7 +64,7 @@ class UcxContext {
   [[nodiscard]] ucp_context_h handle() const { return context_; }
 
  private:
-  static Result<std::shared_ptr<UcxContext>> create() {
+  static Result<std::shared_ptr<UcxContext>> create(const std::string& device) {
     ucp_config_t* config = nullptr;
     if (const ucs_status_t status = ucp_config_read("WEIR", nullptr, &config); status != UCS_OK)
       return ucx_error("read UCX's configuration", status);
@@ -73,6 +75,11 @@ class UcxContext {
     }
     const char* transports = std::getenv("WEIR_UCX_TLS");
     ucp_config_modify(config, "TLS", transports == nullptr ? "^sm" : transports);
+    // Otherwise UCX opens a port on every device, and obeys whoever connects there.
+    if (!device.empty() && std::getenv("WEIR_UCX_NET_DEVICES") == nullptr) {
+      if (const ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", device.c_str()); status != UCS_OK)
+        return ucx_error(concat("set UCX's NET_DEVICES to ", device), status);
+    }
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -226,8 +233,8 @@ void UcxLink::close() {
 UcxWorker::UcxWorker(std::shared_ptr<UcxContext> context, OnFrame on_frame)
     : Worker(std::move(on_frame)), context_(std::move(context)) {}
 
-Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame) {
-  WEIR_TRY(std::shared_ptr<UcxContext> context, UcxContext::shared());
+Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame, const sockaddr_storage& address) {
+  WEIR_TRY(std::shared_ptr<UcxContext> context, UcxContext::shared(device_of(address)));
   std::unique_ptr<UcxWorker> self(new UcxWorker(std::move(context), std::move(on_frame)));
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;

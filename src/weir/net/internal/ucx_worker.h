@@ -29,7 +29,9 @@ class UcxLink;
 
 class UcxWorker : public Worker {
  public:
-  static Result<std::unique_ptr<UcxWorker>> create(OnFrame on_frame);
+  /// `address`: of this end, or of the first one to be reached.  UCX opens a port of its own on the network device that has it (that leads there),
+  /// and on no other; on all devices if that is every address.  WEIR_UCX_NET_DEVICES names other devices.
+  static Result<std::unique_ptr<UcxWorker>> create(OnFrame on_frame, const sockaddr_storage& address);
   /// Closes what is open.
   ~UcxWorker() override;
 
@@ -77,5 +79,9 @@ struct SocketAddress {
 Result<SocketAddress> resolve(const Address& address);
 /// The other way round.
 Address to_address(const sockaddr_storage& storage);
+/// Whether only this host reaches it.
+bool is_loopback(const sockaddr_storage& storage);
+/// The network device that has the address, or that leads to it if none has; empty if that is not one.
+std::string device_of(const sockaddr_storage& storage);
 
 }  // namespace weir::net::internal

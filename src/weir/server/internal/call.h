@@ -15,9 +15,12 @@ namespace weir::server::internal {
 struct Call {
   net::Request request;
   wire::RequestHeadT head;
-  net::Deadline deadline;
+  net::Deadline deadline;     ///< Of those that wait for other clients, as for locks.
   wire::CountersT& counters;  ///< Of the server.
   std::uint64_t boot = 0;     ///< Of the server.
+
+  /// False once the caller is gone or has given up.  A call that waits for the store has no deadline otherwise: a slow disk is no error.
+  [[nodiscard]] bool is_wanted() const { return request.is_wanted()->load(); }
 
   void fail(const Status& status) { request.reply(wire::encode_failure(status, boot)); }
 

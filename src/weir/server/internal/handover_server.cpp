@@ -12,6 +12,7 @@
 #include <future>
 #include <span>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
 #include <weir/log/log.h>
@@ -23,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // One that connects and says nothing must not keep others waiting.
-constexpr int kClientTimeoutMs = 200;
+constexpr std::chrono::milliseconds kClientTimeout{200};
 
 Status io_error(const char* step) {
   return {ErrorCode::kIoError, concat("handover of memory: ", step, ": ", std::strerror(errno))};
@@ -37,9 +38,14 @@ std::string random_name() {
   return concat("weir-", std::string_view(text));
 }
 
-bool is_readable(int descriptor, int timeout_ms) {
+// Signals of the program that embeds the server do not end the wait.
+bool is_readable(int descriptor, std::chrono::milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
   pollfd poller{descriptor, POLLIN, 0};
-  return poll(&poller, 1, timeout_ms) > 0;
+  return uninterrupted([&] {
+           const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+           return poll(&poller, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+         }) > 0;
 }
 
 }  // namespace
@@ -114,7 +120,7 @@ Descriptor HandoverServer::take(const std::uint8_t* token, uid_t uid) {
 }
 
 void HandoverServer::serve(int connection) {
-  if (!is_readable(connection, kClientTimeoutMs)) return;
+  if (!is_readable(connection, kClientTimeout)) return;
   std::uint8_t token[kTokenBytes + 1];
   const ssize_t bytes = recv(connection, token, sizeof token, MSG_DONTWAIT);
   ucred peer{};

@@ -158,13 +158,13 @@ Status IoService::sync_all() {
 template <typename Work, typename Then>
 void IoService::at_store(const CallPtr& call, Length length, Work work, Then then) {
   if (!store_.waits() || (length == Length::kShort && thread_->is_idle())) return then(work());
-  auto in_time = [deadline = call->deadline, work = std::move(work)]() -> decltype(work()) {
-    if (net::Clock::now() < deadline) return work();
-    return Status{ErrorCode::kTimedOut, "the deadline passed while others were at work on the store"};
+  auto if_wanted = [is_wanted = call->request.is_wanted(), work = std::move(work)]() -> decltype(work()) {
+    if (*is_wanted) return work();
+    return Status{ErrorCode::kUnavailable, "the caller gave up while others were at work on the store"};
   };
-  thread_->post([this, in_time = std::move(in_time), then = std::move(then)]() mutable {
+  thread_->post([this, if_wanted = std::move(if_wanted), then = std::move(then)]() mutable {
     // Moved: what it holds must end in the event loop.
-    options_.post([result = in_time(), then = std::move(then)]() mutable { then(std::move(result)); });
+    options_.post([result = if_wanted(), then = std::move(then)]() mutable { then(std::move(result)); });
   });
 }
 
@@ -183,8 +183,9 @@ void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind 
   turns_.take(id, kind, [this, call, id, use, work = std::move(work)] {
     if (removed_.contains(id)) {
       call->fail({ErrorCode::kStale, concat(name_of(id), " was removed: open the file again")});
-    } else if (net::Clock::now() >= call->deadline) {
-      call->fail({ErrorCode::kTimedOut, concat(name_of(id), ": the deadline passed while others were at work on it")});
+    } else if (!call->is_wanted()) {
+      call->fail(
+          {ErrorCode::kUnavailable, concat(name_of(id), ": the caller gave up while others were at work on it")});
     } else if (use == Use::kWrite && fence_of(id) != nullptr) {
       call->fail({ErrorCode::kStale, concat(name_of(id), " is being laid out anew: write when that is done")});
     } else {
@@ -441,6 +442,7 @@ void IoService::note_removed(SubfileId id) {
 }
 
 void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
+  WEIR_CALL_TRY(call, const SubfileId subfile, to_id(request.subfile.get()));
   answer_in_turn(
       call, request.subfile.get(), Use::kRead, Length::kShort,
       [this, with_about = request.about](SubfileId id) -> Result<wire::SubfileInfoT> {
@@ -452,7 +454,13 @@ void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
         if (with_about) add_about(store_, id, answer);
         return answer;
       },
-      std::identity());
+      [this, subfile](Result<wire::SubfileInfoT> answer) {
+        if (const Fence* fence = answer.is_ok() ? fence_of(subfile) : nullptr) {
+          answer->fence = fence->token;
+          answer->fence_abandoned = is_abandoned(*fence);
+        }
+        return answer;
+      });
 }
 
 void IoService::describe(const CallPtr& call, const wire::DescribeT& request) {
@@ -471,9 +479,10 @@ void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {
   const bool is_first = request.after == nullptr;
   const SubfileId after = is_first ? SubfileId{} : SubfileId{request.after->file(), request.after->element()};
   const std::size_t most = request.limit == 0 ? kMostListed : std::min<std::size_t>(request.limit, kMostListed);
-  const auto answer_part = [call, is_first, after, most](const Result<std::vector<SubfileId>>& listed) {
+  const auto answer_part = [this, call, is_first, after, most](const Result<std::vector<SubfileId>>& listed) {
     WEIR_CALL_TRY(call, const std::vector<SubfileId> all, listed);
     wire::SubfilesT answer;
+    for (const auto& [id, fence] : fences_) answer.fences.emplace_back(id.file, fence.token, id.element);
     auto next = is_first ? all.begin() : std::upper_bound(all.begin(), all.end(), after);
     for (; next != all.end() && answer.subfiles.size() < most; ++next)
       answer.subfiles.emplace_back(next->file, next->element);
@@ -509,10 +518,13 @@ IoService::Fence* IoService::fence_of(SubfileId id) {
   const auto found = fences_.find(id);
   if (found == fences_.end()) return nullptr;
   Fence& fence = found->second;
-  const bool has_fallen = !fence.is_confirmed && fence.lost && net::Clock::now() - *fence.lost >= options_.fence_grace;
-  if (!has_fallen) return &fence;
+  if (fence.is_confirmed || !is_abandoned(fence)) return &fence;
   lower_fence(id);
   return nullptr;
+}
+
+bool IoService::is_abandoned(const Fence& fence) const {
+  return fence.lost && net::Clock::now() - *fence.lost >= options_.fence_grace;
 }
 
 Status IoService::raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
@@ -578,8 +590,11 @@ void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
   const auto work = [this, id, peer = call->request.peer(), action = request.action, token = request.token] {
     if (action == wire::FenceAction::Raise) return raise_fence(id, token, peer);
     if (action == wire::FenceAction::Confirm) return confirm_fence(id, token, peer);
-    const Fence* fence = fence_of(id);
-    if (fence != nullptr && (token == 0 || token == fence->token)) lower_fence(id);
+    Fence* fence = fence_of(id);
+    if (fence == nullptr || (token != 0 && token != fence->token)) return Status::ok();
+    if (action == wire::FenceAction::Lower) lower_fence(id);
+    // As if the caller had been gone for long: it will not come back.
+    if (action == wire::FenceAction::Leave) fence->lost = net::Clock::now() - options_.fence_grace;
     return Status::ok();
   };
   in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, work] {

@@ -12,8 +12,8 @@
 // Who holds the key of the file system is trusted here: owners and modes are checked where names are looked up, by the metadata service; a subfile
 // has neither.  What comes in is checked all the same: lengths, ranges, numbers of things.  Memory is shared for writing only with those who ask for it.
 //
-// A subfile that is fenced (its file gets another layout) refuses writes.  A fence is in memory only; who raised it is told when it asks for it
-// to be confirmed if it was not up all the time.
+// A subfile that is fenced (its file gets another layout) refuses writes.  A fence is in memory only until it is confirmed; who raised it is told when it
+// asks for it to be confirmed if it was not up all the time.  One that is confirmed and whose client is gone stays: clients that meet it end the relayout.
 //
 // Numbers of files are never used twice, so a subfile that was removed stays removed: late requests for it get kStale instead of making it
 // anew.  The server remembers the last kMostRemoved of them.
@@ -132,6 +132,8 @@ class IoService {
   Status raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
   Status confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer);
   void lower_fence(SubfileId id);
+  /// The relayout has lost its client, and may be ended by others.
+  [[nodiscard]] bool is_abandoned(const Fence& fence) const;
   void tell_fence(SubfileId id, bool is_fenced);
   // Those that are confirmed outlive this process.
   Status keep_fences();

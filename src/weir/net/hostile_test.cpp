@@ -1,0 +1,563 @@
+// A live listener, and callers that do not keep to the protocol: they speak in frames of their own making.
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weir/base/testing.h>
+#include <weir/base/text.h>
+#include <weir/net/internal/handshake.h>
+#include <weir/net/internal/links.h>
+#include <weir/net/internal/ring_worker.h>
+#include <weir/net/net.h>
+
+namespace weir::net {
+namespace {
+
+using namespace std::chrono_literals;
+using internal::Frame;
+using internal::FrameKind;
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::StatusIs;
+
+constexpr auto kLong = 20s;  // nothing takes that long
+constexpr std::size_t kRoom = 100'000;
+constexpr std::byte kGuard{0xee};
+
+/// Receives bodies into room that is guarded, and answers with how that ended.  "keep" is answered when told.
+class GuardedHandler : public Handler {
+ public:
+  void handle(Request request) override {
+    ++handled;
+    if (request.body_bytes() == 0) return kept.push_back(std::move(request));
+    struct Receipt {
+      Request request;
+      Bytes room;
+    };
+    const std::size_t size = request.body_bytes();
+    auto receipt = std::make_shared<Receipt>(Receipt{std::move(request), Bytes(size + 4096, kGuard)});
+    receipt->request.receive(std::span(receipt->room).first(size), [this, receipt, size](const Status& status) {
+      for (std::size_t i = size; i < receipt->room.size(); ++i) {
+        if (receipt->room[i] != kGuard) ++overruns;
+      }
+      if (!status.is_ok()) {
+        ++failures;
+        return;
+      }
+      {
+        const std::lock_guard lock(mutex);
+        last_body.assign(receipt->room.begin(), receipt->room.begin() + static_cast<std::ptrdiff_t>(size));
+      }
+      receipt->request.reply({});
+    });
+  }
+  void disconnected(PeerId) override { ++disconnections; }
+
+  std::atomic<int> handled = 0;
+  std::atomic<int> failures = 0;
+  std::atomic<int> overruns = 0;
+  std::atomic<int> disconnections = 0;
+  std::vector<Request> kept;  // the listener's thread's
+  std::mutex mutex;
+  Bytes last_body;
+};
+
+class HostileTest : public ::testing::Test {
+ protected:
+  void start(const ListenOptions& options = {}) {
+    auto made = listen({"tcp:127.0.0.1:0"}, key, handler, options);
+    ASSERT_THAT(made, IsOk());
+    listener = std::move(*made);
+    thread = std::thread([this] { listener->run(); });
+  }
+  void TearDown() override {
+    if (!thread.joinable()) return;
+    run([this] { handler.kept.clear(); });
+    listener->stop();
+    thread.join();
+  }
+  void run(const std::function<void()>& task) const {
+    std::promise<void> done;
+    listener->post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  /// A caller that behaves gets an answer.
+  void expect_service() const {
+    const auto caller = make_caller(listener->address());
+    ASSERT_THAT(caller, IsOk());
+    auto connection = (*caller)->connect(listener->address(), key, Clock::now() + kLong);
+    ASSERT_THAT(connection, IsOk());
+    std::optional<Result<Reply>> result;
+    const Bytes body(10, std::byte{1});
+    (*connection)->call({{}, body, {}, Clock::now() + kLong, [&](Result<Reply> reply) { result = std::move(reply); }});
+    while (!result) (*caller)->wait(Clock::now() + 1s);
+    EXPECT_THAT(*result, IsOk());
+  }
+
+  const Key key = Key::random();
+  GuardedHandler handler;
+  std::unique_ptr<Listener> listener;
+  std::thread thread;
+};
+
+/// Speaks in frames, over a ring.
+class RawPeer {
+ public:
+  struct Came {
+    Frame frame;
+    Bytes payload;
+  };
+
+  explicit RawPeer(const Address& address) {
+    auto made = internal::RingWorker::create(
+        [this](const Frame& frame, std::span<const std::byte> payload, const internal::Link*) {
+          came.push_back({frame, {payload.begin(), payload.end()}});
+        });
+    EXPECT_THAT(made, IsOk());
+    worker_ = std::move(*made);
+    link_ = worker_->connect(internal::ring_name(address), Clock::now() + kLong);
+    EXPECT_NE(link_, nullptr);
+    link_->set_on_failure([this](const Status&) { is_lost = true; });
+  }
+
+  void send(const Frame& frame, std::size_t payload_bytes = 0, std::byte value = std::byte{7}) {
+    link_->send(frame, Bytes(payload_bytes, value));
+  }
+  void send(FrameKind kind, Bytes payload) {
+    Frame frame;
+    frame.kind = kind;
+    link_->send(frame, std::move(payload));
+  }
+
+  bool until(const std::function<bool()>& is_done) {
+    const auto deadline = Clock::now() + kLong;
+    while (!is_done()) {
+      if (Clock::now() > deadline) return false;
+      if (!worker_->progress()) std::this_thread::yield();
+    }
+    return true;
+  }
+  /// Forgets what came before it.
+  bool await(FrameKind kind) {
+    const auto is_that = [&](const Came& one) { return one.frame.kind == kind; };
+    if (!until([&] { return std::any_of(came.begin(), came.end(), is_that); })) return false;
+    came.erase(came.begin(), std::find_if(came.begin(), came.end(), is_that) + 1);
+    return true;
+  }
+
+  void introduce(const Key& key) {
+    internal::CallerHandshake handshake(key, Identity::of_this_process(), kProtocolVersion);
+    send(FrameKind::kHello, handshake.hello());
+    ASSERT_TRUE(until([&] { return !came.empty(); }));
+    ASSERT_EQ(came.front().frame.kind, FrameKind::kChallenge);
+    auto proof = handshake.prove(came.front().payload);
+    ASSERT_THAT(proof, IsOk());
+    send(FrameKind::kProof, *proof);
+    ASSERT_TRUE(await(FrameKind::kWelcome));
+    link_->set_session(handshake.sessions().to_listener);
+  }
+  [[nodiscard]] internal::Link& link() { return *link_; }
+
+  std::vector<Came> came;
+  bool is_lost = false;
+
+ private:
+  std::unique_ptr<internal::RingWorker> worker_;
+  std::shared_ptr<internal::Link> link_;
+};
+
+Frame call_of(std::uint64_t call, std::uint64_t body_bytes) {
+  return {.kind = FrameKind::kCall, .call = call, .number = body_bytes};
+}
+Frame body_at(std::uint64_t call, std::uint64_t at) { return {.kind = FrameKind::kBody, .call = call, .number = at}; }
+
+TEST_F(HostileTest, BodiesThatLeaveTheirRoomAreIgnored) {
+  start();
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  peer.send(call_of(1, kRoom));
+  ASSERT_TRUE(peer.await(FrameKind::kPull));
+  peer.send(body_at(1, kRoom), 1);
+  peer.send(body_at(1, kRoom - 10), 100);
+  peer.send(body_at(1, 1), kRoom / 4 + kRoom);
+  peer.send(body_at(1, kMostBodyBytes - 1), 1);
+  peer.send(body_at(1, ~std::uint64_t{0} - 4), 100);
+  peer.send(body_at(2, 0), 100);  // no such call
+  // What fits counts, and only that.
+  for (std::size_t at = 0; at < kRoom; at += 20'000) peer.send(body_at(1, at), 20'000, std::byte{9});
+  ASSERT_TRUE(peer.await(FrameKind::kReply));
+  EXPECT_EQ(handler.overruns, 0);
+  EXPECT_EQ(handler.failures, 0);
+  {
+    const std::lock_guard lock(handler.mutex);
+    EXPECT_EQ(handler.last_body, Bytes(kRoom, std::byte{9}));
+  }
+  peer.send(body_at(1, 0), 100);  // that call is over
+  expect_service();
+}
+
+TEST_F(HostileTest, CallersDoNotReachCallsOfOthers) {
+  start();
+  RawPeer victim(listener->address());
+  victim.introduce(key);
+  victim.send(call_of(1, kRoom));
+  ASSERT_TRUE(victim.await(FrameKind::kPull));
+  RawPeer other(listener->address());
+  other.introduce(key);
+  for (std::size_t at = 0; at < kRoom; at += 20'000) other.send(body_at(1, at), 20'000, std::byte{66});
+  other.send({.kind = FrameKind::kCancel, .call = 1});
+  // Answered, so all of the above was taken in.
+  other.send(call_of(2, 10), 10);
+  ASSERT_TRUE(other.await(FrameKind::kReply));
+  for (std::size_t at = 0; at < kRoom; at += 20'000) victim.send(body_at(1, at), 20'000, std::byte{9});
+  ASSERT_TRUE(victim.await(FrameKind::kReply));
+  const std::lock_guard lock(handler.mutex);
+  EXPECT_EQ(handler.last_body, Bytes(kRoom, std::byte{9}));
+}
+
+TEST_F(HostileTest, StrangersAreNotServed) {
+  start();
+  RawPeer peer(listener->address());
+  for (const std::uint64_t session : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
+    peer.link().set_session(session);
+    for (const FrameKind kind :
+         {FrameKind::kCall, FrameKind::kBody, FrameKind::kCancel, FrameKind::kAsk, FrameKind::kGoodbye}) {
+      peer.send({.kind = kind, .call = 1, .number = kind == FrameKind::kCall ? 10u : 0u},
+                kind < FrameKind::kPull || kind == FrameKind::kBody ? 10 : 0);
+    }
+  }
+  peer.send(FrameKind::kProof, Bytes(100));  // of nothing
+  ASSERT_TRUE(peer.await(FrameKind::kRefusal));
+  expect_service();
+  EXPECT_EQ(handler.handled, 1);
+}
+
+TEST_F(HostileTest, StrangersThatNeverSpeakAreDropped) {
+  start({.stranger_patience = 50ms});
+  RawPeer silent(listener->address());
+  RawPeer known(listener->address());
+  known.introduce(key);
+  EXPECT_TRUE(silent.until([&] { return silent.is_lost; }));
+  // Those that have proven the key stay.
+  known.send(call_of(1, 10), 10);
+  EXPECT_TRUE(known.await(FrameKind::kReply));
+  EXPECT_EQ(handler.disconnections, 0) << "it never was a caller";
+}
+
+TEST_F(HostileTest, ThoseWhoAskAreToldOnlyOfCallsThatAreUnderWay) {
+  start();
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  peer.send({.kind = FrameKind::kAsk, .call = 1});
+  peer.send(call_of(1, 0));
+  peer.send({.kind = FrameKind::kAsk, .call = 1});
+  peer.send({.kind = FrameKind::kAsk, .call = 1});
+  peer.send({.kind = FrameKind::kAsk, .call = 2});
+  peer.send(call_of(3, 10), 10);
+  ASSERT_TRUE(peer.until([&] { return !peer.came.empty() && peer.came.back().frame.kind == FrameKind::kReply; }));
+  ASSERT_EQ(peer.came.size(), 3u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(peer.came[i].frame.kind, FrameKind::kWorking);
+    EXPECT_EQ(peer.came[i].frame.call, 1u);
+  }
+  run([this] { handler.kept.front().reply({}); });
+  ASSERT_TRUE(peer.await(FrameKind::kReply));
+  peer.send({.kind = FrameKind::kAsk, .call = 1});
+  peer.send(call_of(4, 10), 10);
+  ASSERT_TRUE(peer.until([&] { return !peer.came.empty() && peer.came.back().frame.call == 4u; }));
+  EXPECT_EQ(peer.came.size(), 2u) << "the answers of calls 1 (taken in before) and 4, but nothing that tells of work";
+}
+
+// The thread that hands requests to the handler is in it: another one tells that the server is at work.
+TEST_F(HostileTest, ThoseWhoAskAreToldWhileTheHandlerIsBusy) {
+  start();
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  peer.send(call_of(1, 0));
+  peer.send(call_of(2, 10), 10);
+  ASSERT_TRUE(peer.await(FrameKind::kReply));
+  std::promise<void> may_go_on;
+  std::promise<void> is_busy;
+  listener->post([&] {
+    is_busy.set_value();
+    may_go_on.get_future().wait();
+  });
+  is_busy.get_future().wait();
+  peer.send({.kind = FrameKind::kAsk, .call = 1});
+  peer.send(call_of(3, 10), 10);
+  EXPECT_TRUE(peer.await(FrameKind::kWorking));
+  EXPECT_EQ(handler.handled, 2) << "others wait for the handler";
+  may_go_on.set_value();
+  EXPECT_TRUE(peer.await(FrameKind::kReply));
+}
+
+TEST_F(HostileTest, ACallerThatStopsInABodyIsDropped) {
+  start({.stall_limit = 100ms});
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  peer.send(call_of(1, kRoom));
+  ASSERT_TRUE(peer.await(FrameKind::kPull));
+  peer.send(body_at(1, 0), 1000);
+  EXPECT_TRUE(peer.until([&] { return peer.is_lost; }));
+  const auto deadline = Clock::now() + kLong;
+  while (handler.disconnections == 0 && Clock::now() < deadline) run([] {});
+  EXPECT_EQ(handler.failures, 1);
+  EXPECT_EQ(handler.disconnections, 1);
+  expect_service();
+}
+
+// Far longer than the limit altogether, but never without a byte for as long.
+TEST_F(HostileTest, ACallerThatIsSlowStays) {
+  constexpr auto kLimit = 1600ms;
+  start({.stall_limit = kLimit});
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  peer.send(call_of(1, kRoom));
+  ASSERT_TRUE(peer.await(FrameKind::kPull));
+  const auto begin = Clock::now();
+  std::size_t at = 0;
+  for (; Clock::now() < begin + kLimit * 5 / 4; ++at) {
+    peer.send(body_at(1, at), 1);
+    std::this_thread::sleep_for(kLimit / 32);
+  }
+  peer.send(body_at(1, at), kRoom - at);
+  EXPECT_TRUE(peer.await(FrameKind::kReply));
+  EXPECT_FALSE(peer.is_lost);
+}
+
+// ---------------------------------------------------------------- the other way round
+
+/// A listener that lets callers in and then says nothing.
+class SilentListener {
+ public:
+  SilentListener() : handshake_(key, kProtocolVersion) {
+    auto made = internal::RingWorker::create([this](const Frame& frame, std::span<const std::byte> payload,
+                                                    internal::Link* from) { take(frame, payload, *from); });
+    EXPECT_THAT(made, IsOk());
+    worker_ = std::move(*made);
+    EXPECT_THAT(worker_->listen(internal::ring_name(address), [](const auto&) { return true; }), IsOk());
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        if (!worker_->progress()) std::this_thread::yield();
+      }
+    });
+  }
+
+  const Key key = Key::random();
+  const Address address{"tcp:127.0.0.1:1"};
+  std::atomic<int> calls = 0;
+  std::atomic<int> asked = 0;
+  std::atomic<int> cancelled = 0;
+
+ private:
+  void take(const Frame& frame, std::span<const std::byte> payload, internal::Link& from) {
+    Frame answer;
+    if (frame.kind == FrameKind::kHello) {
+      answer.kind = FrameKind::kChallenge;
+      from.send(answer, *handshake_.challenge(payload));
+    } else if (frame.kind == FrameKind::kProof) {
+      EXPECT_THAT(handshake_.accept(payload), IsOk());
+      answer.kind = FrameKind::kWelcome;
+      from.send(answer);
+    }
+    calls += frame.kind == FrameKind::kCall ? 1 : 0;
+    asked += frame.kind == FrameKind::kAsk ? 1 : 0;
+    cancelled += frame.kind == FrameKind::kCancel ? 1 : 0;
+  }
+
+  internal::ListenerHandshake handshake_;
+  std::unique_ptr<internal::RingWorker> worker_;
+  std::jthread thread_;
+};
+
+TEST(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
+  SilentListener server;
+  const auto caller = make_caller(server.address);
+  ASSERT_THAT(caller, IsOk());
+  const auto connection = (*caller)->connect(server.address, server.key, Clock::now() + kLong);
+  ASSERT_THAT(connection, IsOk());
+  std::optional<Result<Reply>> result;
+  Call call{{}, {}, {}, Clock::now() + 100ms, [&](Result<Reply> reply) { result = std::move(reply); }, 100ms};
+  (*connection)->call(std::move(call));
+  const auto until = Clock::now() + kLong;
+  while (!result && Clock::now() < until) (*caller)->wait(until);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_THAT(*result, StatusIs(ErrorCode::kTimedOut, HasSubstr("no sign of life for 100 ms")));
+  while (server.cancelled == 0 && Clock::now() < until) (*caller)->progress();
+  EXPECT_EQ(server.calls, 1);
+  EXPECT_EQ(server.asked, 1);
+  EXPECT_EQ(server.cancelled, 1);
+}
+
+// ---------------------------------------------------------------- rings that sleep
+
+/// Two workers and a link between them; they only move when told to.
+class WakeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = internal::RingWorker::create([this](const Frame&, std::span<const std::byte> payload,
+                                                    const internal::Link*) { received_bytes += payload.size(); });
+    ASSERT_THAT(made, IsOk());
+    reader = std::move(*made);
+    made = internal::RingWorker::create({});
+    ASSERT_THAT(made, IsOk());
+    writer = std::move(*made);
+    const std::string name = concat("weir-wake-test-", ::getpid());
+    bool has_come = false;
+    ASSERT_THAT(reader->listen(name, [&](const auto&) { return has_come = true; }), IsOk());
+    link = writer->connect(name, Clock::now() + kLong);
+    ASSERT_NE(link, nullptr);
+    while (!has_come) reader->progress();
+  }
+  static void settle(internal::RingWorker& worker) {
+    // Sockets are looked at after a sleep.
+    for (int i = 0; i < 3 || worker.arm() == Clock::duration::zero(); ++i) worker.progress();
+    worker.arm();
+  }
+  static bool is_woken(const internal::RingWorker& worker, std::chrono::milliseconds timeout) {
+    pollfd event{worker.event_fd(), POLLIN, 0};
+    return ::poll(&event, 1, static_cast<int>(timeout.count())) == 1;
+  }
+
+  std::size_t received_bytes = 0;
+  std::unique_ptr<internal::RingWorker> reader;
+  std::unique_ptr<internal::RingWorker> writer;
+  std::shared_ptr<internal::Link> link;
+};
+
+TEST_F(WakeTest, WhatIsSentWakesAReaderThatSleeps) {
+  for (int round = 0; round < 3; ++round) {
+    settle(*reader);
+    ASSERT_FALSE(is_woken(*reader, 0ms));
+    link->send({.kind = FrameKind::kBody}, Bytes(10));
+    ASSERT_TRUE(is_woken(*reader, kLong));
+    reader->progress();
+    EXPECT_EQ(received_bytes, 10u * static_cast<std::size_t>(round + 1));
+  }
+}
+
+TEST_F(WakeTest, WhatIsReadWakesAWriterThatHadNoRoom) {
+  const Bytes body(std::size_t{1} << 20);
+  bool is_sent = false;
+  static_cast<void>(link->send_body(1, body, [&] { is_sent = true; }));
+  while (received_bytes < body.size()) {
+    while (writer->progress()) {
+    }
+    if (!is_sent) {
+      settle(*writer);
+      ASSERT_FALSE(is_woken(*writer, 0ms)) << "the ring is full";
+    }
+    ASSERT_TRUE(reader->progress());
+    ASSERT_TRUE(is_sent || is_woken(*writer, kLong));
+  }
+  EXPECT_EQ(received_bytes, body.size());
+}
+
+// A short frame still has room where the next piece of a body has not: the body waits all the same.
+TEST_F(WakeTest, AShortFrameDoesNotHideThatABodyHadNoRoom) {
+  const Bytes body(std::size_t{1} << 20);
+  static_cast<void>(link->send_body(1, body, {}));
+  while (writer->progress()) {
+  }
+  settle(*writer);
+  link->send({.kind = FrameKind::kBody}, Bytes(10));
+  writer->arm();
+  ASSERT_FALSE(is_woken(*writer, 0ms));
+  ASSERT_TRUE(reader->progress());
+  EXPECT_TRUE(is_woken(*writer, kLong));
+}
+
+// ---------------------------------------------------------------- keys
+
+TEST(KeyTest, FilesThatAreOpenToOthersAreRefused) {
+  const std::string path = (std::filesystem::temp_directory_path() / concat("weir-key-test-", ::getpid())).string();
+  const Key key = Key::random();
+  ASSERT_THAT(key.save(path), IsOk());
+  EXPECT_THAT(key.save(path), StatusIs(ErrorCode::kExists));
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  const auto loaded = Key::load(path);
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->bytes, key.bytes);
+  for (const mode_t open : {0640, 0620, 0610, 0604, 0602, 0601}) {
+    ASSERT_EQ(::chmod(path.c_str(), open), 0);
+    EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kPermission, HasSubstr(path))) << std::oct << open;
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{31}, std::size_t{33}}) {
+    std::ofstream(path, std::ios::trunc) << std::string(size, 'x');
+    EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kCorrupt)) << size;
+  }
+  std::remove(path.c_str());
+  EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kNotFound));
+}
+
+// ---------------------------------------------------------------- ports
+
+/// Local addresses of this process's TCP sockets that listen, as /proc has them: "0100007F:1F90".
+std::multiset<std::string> listening_sockets() {
+  std::set<std::string> mine;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    mine.insert(std::filesystem::read_symlink(entry.path(), error).string());
+  }
+  std::multiset<std::string> found;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      std::istringstream fields(line);
+      std::vector<std::string> field(10);
+      for (std::string& one : field) fields >> one;
+      constexpr const char* kListens = "0A";
+      if (field[3] == kListens && mine.contains(concat("socket:[", field[9], "]"))) found.insert(field[1]);
+    }
+  }
+  return found;
+}
+
+TEST(PortTest, LoopbackAddressesOpenNone) {
+  GuardedHandler handler;
+  const auto before = listening_sockets();
+  const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler);
+  ASSERT_THAT(listener, IsOk());
+  EXPECT_EQ(listening_sockets(), before);
+  // The number is part of the address all the same, and taken.
+  EXPECT_THAT(listen((*listener)->address(), Key::random(), handler),
+              StatusIs(ErrorCode::kIoError, HasSubstr((*listener)->address().text)));
+}
+
+TEST(PortTest, UcxListensOnTheDeviceOfItsAddressOnly) {
+  GuardedHandler handler;
+  const auto before = listening_sockets();
+  const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler, {.opens_loopback_port = true});
+  ASSERT_THAT(listener, IsOk());
+  std::multiset<std::string> opened = listening_sockets();
+  for (const std::string& one : before) opened.extract(one);
+  EXPECT_FALSE(opened.empty());
+  constexpr const char* kLoopback = "0100007F:";
+  for (const std::string& one : opened) EXPECT_TRUE(one.starts_with(kLoopback)) << one;
+}
+
+}  // namespace
+}  // namespace weir::net
