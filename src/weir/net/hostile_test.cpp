@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
 
-constexpr auto kLong = 20s;  // nothing takes that long
+constexpr auto kHostileLong = 20s;  // nothing takes that long
 constexpr std::size_t kRoom = 100'000;
 constexpr std::byte kGuard{0xee};
 
@@ -103,11 +103,11 @@ class HostileTest : public ::testing::Test {
   void expect_service() const {
     const auto caller = make_caller(listener->address());
     ASSERT_THAT(caller, IsOk());
-    auto connection = (*caller)->connect(listener->address(), key, Clock::now() + kLong);
+    auto connection = (*caller)->connect(listener->address(), key, Clock::now() + kHostileLong);
     ASSERT_THAT(connection, IsOk());
     std::optional<Result<Reply>> result;
     const Bytes body(10, std::byte{1});
-    (*connection)->call({{}, body, {}, Clock::now() + kLong, [&](Result<Reply> reply) { result = std::move(reply); }});
+    (*connection)->call({{}, body, {}, Clock::now() + kHostileLong, [&](Result<Reply> reply) { result = std::move(reply); }});
     while (!result) (*caller)->wait(Clock::now() + 1s);
     EXPECT_THAT(*result, IsOk());
   }
@@ -133,7 +133,7 @@ class RawPeer {
         });
     EXPECT_THAT(made, IsOk());
     worker_ = std::move(*made);
-    link_ = worker_->connect(internal::ring_name(address), Clock::now() + kLong);
+    link_ = worker_->connect(internal::ring_name(address), Clock::now() + kHostileLong);
     EXPECT_NE(link_, nullptr);
     link_->set_on_failure([this](const Status&) { is_lost = true; });
   }
@@ -148,7 +148,7 @@ class RawPeer {
   }
 
   bool until(const std::function<bool()>& is_done) {
-    const auto deadline = Clock::now() + kLong;
+    const auto deadline = Clock::now() + kHostileLong;
     while (!is_done()) {
       if (Clock::now() > deadline) return false;
       if (!worker_->progress()) std::this_thread::yield();
@@ -317,7 +317,7 @@ TEST_F(HostileTest, ACallerThatStopsInABodyIsDropped) {
   ASSERT_TRUE(peer.await(FrameKind::kPull));
   peer.send(body_at(1, 0), 1000);
   EXPECT_TRUE(peer.until([&] { return peer.is_lost; }));
-  const auto deadline = Clock::now() + kLong;
+  const auto deadline = Clock::now() + kHostileLong;
   while (handler.disconnections == 0 && Clock::now() < deadline) run([] {});
   EXPECT_EQ(handler.failures, 1);
   EXPECT_EQ(handler.disconnections, 1);
@@ -392,12 +392,12 @@ TEST(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
   SilentListener server;
   const auto caller = make_caller(server.address);
   ASSERT_THAT(caller, IsOk());
-  const auto connection = (*caller)->connect(server.address, server.key, Clock::now() + kLong);
+  const auto connection = (*caller)->connect(server.address, server.key, Clock::now() + kHostileLong);
   ASSERT_THAT(connection, IsOk());
   std::optional<Result<Reply>> result;
   Call call{{}, {}, {}, Clock::now() + 100ms, [&](Result<Reply> reply) { result = std::move(reply); }, 100ms};
   (*connection)->call(std::move(call));
-  const auto until = Clock::now() + kLong;
+  const auto until = Clock::now() + kHostileLong;
   while (!result && Clock::now() < until) (*caller)->wait(until);
   ASSERT_TRUE(result.has_value());
   EXPECT_THAT(*result, StatusIs(ErrorCode::kTimedOut, HasSubstr("no sign of life for 100 ms")));
@@ -423,7 +423,7 @@ class WakeTest : public ::testing::Test {
     const std::string name = concat("weir-wake-test-", ::getpid());
     bool has_come = false;
     ASSERT_THAT(reader->listen(name, [&](const auto&) { return has_come = true; }), IsOk());
-    link = writer->connect(name, Clock::now() + kLong);
+    link = writer->connect(name, Clock::now() + kHostileLong);
     ASSERT_NE(link, nullptr);
     while (!has_come) reader->progress();
   }
@@ -448,7 +448,7 @@ TEST_F(WakeTest, WhatIsSentWakesAReaderThatSleeps) {
     settle(*reader);
     ASSERT_FALSE(is_woken(*reader, 0ms));
     link->send({.kind = FrameKind::kBody}, Bytes(10));
-    ASSERT_TRUE(is_woken(*reader, kLong));
+    ASSERT_TRUE(is_woken(*reader, kHostileLong));
     reader->progress();
     EXPECT_EQ(received_bytes, 10u * static_cast<std::size_t>(round + 1));
   }
@@ -466,7 +466,7 @@ TEST_F(WakeTest, WhatIsReadWakesAWriterThatHadNoRoom) {
       ASSERT_FALSE(is_woken(*writer, 0ms)) << "the ring is full";
     }
     ASSERT_TRUE(reader->progress());
-    ASSERT_TRUE(is_sent || is_woken(*writer, kLong));
+    ASSERT_TRUE(is_sent || is_woken(*writer, kHostileLong));
   }
   EXPECT_EQ(received_bytes, body.size());
 }
@@ -482,7 +482,7 @@ TEST_F(WakeTest, AShortFrameDoesNotHideThatABodyHadNoRoom) {
   writer->arm();
   ASSERT_FALSE(is_woken(*writer, 0ms));
   ASSERT_TRUE(reader->progress());
-  EXPECT_TRUE(is_woken(*writer, kLong));
+  EXPECT_TRUE(is_woken(*writer, kHostileLong));
 }
 
 // ---------------------------------------------------------------- keys

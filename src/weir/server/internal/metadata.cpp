@@ -23,7 +23,7 @@ std::size_t page_size(std::uint32_t limit) {
 }
 
 Status error(ErrorCode code, std::string_view operation, std::string_view path, std::string_view why) {
-  return {code, concat(operation, " ", quoted(path), ": ", why)};
+  return {code, concat(operation, " ", quoted_path(path), ": ", why)};
 }
 
 void append_entry(wire::ListingT& listing, std::size_t& page_bytes, std::string name, wire::AttributesT attributes) {
@@ -53,7 +53,7 @@ Result<Record> record_of(FileNumber number, std::string_view bytes) {
 
 Result<Record> record_at(std::string_view key, std::string_view bytes) {
   const Result<FileNumber> number = number_of_key(key);
-  if (!number.is_ok()) return corrupt(damaged(concat("the key ", quoted(key)), number.status().message()));
+  if (!number.is_ok()) return corrupt(damaged(concat("the key ", quoted_path(key)), number.status().message()));
   return record_of(*number, bytes);
 }
 
@@ -165,30 +165,30 @@ Result<std::optional<Record>> Metadata::find(const Record& directory, std::strin
 // What an entry names must be there, and know it: otherwise one of the two is damaged.
 Result<Record> Metadata::load_entry(FileNumber directory, std::string_view name, const Result<FileNumber>& number) {
   if (!number.is_ok()) {
-    return corrupt(damaged(concat("entry ", quoted(name), " of directory ", directory), number.status().message()));
+    return corrupt(damaged(concat("entry ", quoted_path(name), " of directory ", directory), number.status().message()));
   }
   WEIR_TRY(const std::optional<std::string> bytes, store_.get(record_key(*number)));
   if (!bytes) {
-    return corrupt(damaged(concat("entry ", quoted(name), " of directory ", directory),
+    return corrupt(damaged(concat("entry ", quoted_path(name), " of directory ", directory),
                            concat("file ", *number, " has no record")));
   }
   WEIR_TRY(Record record, record_of(*number, *bytes));
   if (record.parent == directory && record.name == name) return record;
   return corrupt(
-      damaged(concat("entry ", quoted(name), " of directory ", directory),
-              concat("file ", *number, " says that it is ", quoted(record.name), " of directory ", record.parent)));
+      damaged(concat("entry ", quoted_path(name), " of directory ", directory),
+              concat("file ", *number, " says that it is ", quoted_path(record.name), " of directory ", record.parent)));
 }
 
 // One step down: what `name` is in `directory`, if the asker may look there.
 Result<Record> Metadata::enter(const Ask& ask, const Record& directory, std::string_view name) {
   if (!directory.attributes.is_directory) {
-    return ask.error(ErrorCode::kNotDirectory, concat(quoted(directory.name), " is not a directory"));
+    return ask.error(ErrorCode::kNotDirectory, concat(quoted_path(directory.name), " is not a directory"));
   }
   if (!may(directory.attributes, ask.who, kMaySearch)) {
-    return ask.denied(concat("search directory ", quoted(directory.name)));
+    return ask.denied(concat("search directory ", quoted_path(directory.name)));
   }
   WEIR_TRY(std::optional<Record> found, find(directory, name));
-  if (!found) return ask.error(ErrorCode::kNotFound, concat("there is no ", quoted(name)));
+  if (!found) return ask.error(ErrorCode::kNotFound, concat("there is no ", quoted_path(name)));
   return *std::move(found);
 }
 
@@ -215,7 +215,7 @@ Result<Metadata::Place> Metadata::locate(const Ask& ask) {
     place.ancestors.push_back(place.directory.attributes.file);
   }
   if (!place.directory.attributes.is_directory) {
-    return ask.error(ErrorCode::kNotDirectory, concat(quoted(place.directory.name), " is not a directory"));
+    return ask.error(ErrorCode::kNotDirectory, concat(quoted_path(place.directory.name), " is not a directory"));
   }
   if (!may(place.directory.attributes, ask.who, kMaySearch)) return ask.denied("search its directory");
   place.name = names.back();
@@ -359,7 +359,7 @@ Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const I
   WEIR_RETURN_IF_ERROR(check_change(ask_from, from, &moved));
   WEIR_RETURN_IF_ERROR(check_change(ask_to, to, nullptr));
   if (std::find(to.ancestors.begin(), to.ancestors.end(), number) != to.ancestors.end()) {
-    return ask_to.error(ErrorCode::kInvalidArgument, concat("that is below the directory ", quoted(request.from)));
+    return ask_to.error(ErrorCode::kInvalidArgument, concat("that is below the directory ", quoted_path(request.from)));
   }
   if (replaced) WEIR_RETURN_IF_ERROR(check_replace(ask_to, to, moved, *replaced));
 
@@ -517,7 +517,9 @@ Result<wire::AttributesT> Metadata::adopt_unchecked(const wire::AdoptT& request,
   WEIR_RETURN_IF_ERROR(skip_numbers(std::max(attributes.file, attributes.data)));
   storage::Batch batch;
   WEIR_TRY(const std::optional<std::string> taken, store_.get(record_key(attributes.file)));
-  if (attributes.file == 0 || taken) WEIR_TRY(attributes.file, take_number());
+  if (attributes.file == 0 || taken) {
+    WEIR_TRY(attributes.file, take_number());
+  }
   attributes.mode &= kModeBits;
   const FileNumber directory = place.directory.attributes.file;
   batch.put(entry_key(directory, place.name), encode_number(attributes.file));
@@ -532,7 +534,7 @@ Status Metadata::check_access(FileNumber file, const Identity& who, bool for_wri
   WEIR_TRY(const Record record, load(file));
   if (may(record.attributes, who, for_writing ? kMayWrite : kMayRead)) return Status::ok();
   return {ErrorCode::kPermission,
-          concat("user ", who.uid, " may not ", for_writing ? "write" : "read", " file ", quoted(record.name))};
+          concat("user ", who.uid, " may not ", for_writing ? "write" : "read", " file ", quoted_path(record.name))};
 }
 
 // ---------------------------------------------------------------- attributes and layouts
@@ -546,7 +548,7 @@ Status Metadata::lay_out(const Ask& ask, const Request& request, wire::Attribute
     return ask.error(ErrorCode::kInvalidArgument, concat("not a layout: ", partition.status().message()));
   }
   if (const Status status = partition->validate(); !status.is_ok()) {
-    return {status.code(), concat(ask.operation, " ", quoted(ask.path), ": ", status.message()), status.location()};
+    return {status.code(), concat(ask.operation, " ", quoted_path(ask.path), ": ", status.message()), status.location()};
   }
   const Offset subfiles = partition->element_count();
   if (subfiles > kMostSubfiles) {
@@ -640,7 +642,7 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
   }
   if (!bytes || pending.data != request.data) {
     return Status{ErrorCode::kStale,
-                  concat("relayout of ", quoted(record.name), " (file ", request.file, "): the one to ", request.data,
+                  concat("relayout of ", quoted_path(record.name), " (file ", request.file, "): the one to ", request.data,
                          " is not under way; another began, or it has ended")};
   }
   storage::Batch batch;

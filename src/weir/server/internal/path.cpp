@@ -23,11 +23,11 @@ void append_escaped(std::string& out, std::string_view text) {
 Status check_name(std::string_view name, std::string_view path) {
   if (name == "." || name == "..") {
     return invalid_argument(
-        concat("path ", quoted(path), ": \"", name, "\" is no name here: write the path without it"));
+        concat("path ", quoted_path(path), ": \"", name, "\" is no name here: write the path without it"));
   }
   if (name.size() > kMostNameBytes) {
     return invalid_argument(
-        concat("path ", quoted(path), ": a name of ", name.size(), " bytes; at most ", kMostNameBytes));
+        concat("path ", quoted_path(path), ": a name of ", name.size(), " bytes; at most ", kMostNameBytes));
   }
   return Status::ok();
 }
@@ -36,13 +36,13 @@ Status check_name(std::string_view name, std::string_view path) {
 
 Result<std::vector<std::string_view>> split_path(std::string_view path) {
   if (path.empty() || path.front() != '/') {
-    return invalid_argument(concat("path ", quoted(path), " is not absolute: it must start with '/'"));
+    return invalid_argument(concat("path ", quoted_path(path), " is not absolute: it must start with '/'"));
   }
   if (path.size() > kMostPathBytes) {
-    return invalid_argument(concat("path ", quoted(path), " has ", path.size(), " bytes; at most ", kMostPathBytes));
+    return invalid_argument(concat("path ", quoted_path(path), " has ", path.size(), " bytes; at most ", kMostPathBytes));
   }
   if (path.find('\0') != std::string_view::npos) {
-    return invalid_argument(concat("path ", quoted(path), " has a NUL byte"));
+    return invalid_argument(concat("path ", quoted_path(path), " has a NUL byte"));
   }
   std::vector<std::string_view> names;
   for (std::size_t at = 1; at < path.size();) {
@@ -56,7 +56,7 @@ Result<std::vector<std::string_view>> split_path(std::string_view path) {
   return names;
 }
 
-std::string quoted(std::string_view path) {
+std::string quoted_path(std::string_view path) {
   std::string out = "\"";
   if (path.size() <= kMostShownBytes) {
     append_escaped(out, path);

@@ -17,6 +17,6 @@ inline constexpr std::size_t kMostPathBytes = 65536;
 Result<std::vector<std::string_view>> split_path(std::string_view path);
 
 /// For messages: in quotes, bytes that do not print as \xNN, the middle of a long one left out.
-std::string quoted(std::string_view path);
+std::string quoted_path(std::string_view path);
 
 }  // namespace weir::server::internal
