@@ -49,7 +49,9 @@ TEST(LockPermissionTest, ExclusiveLocksNeedTheRightToWrite) {
   const auto secret = (*metadata)->create(create_request("/y", 0600), owner);
   ASSERT_THAT(file, IsOk());
   ASSERT_THAT(secret, IsOk());
-  MetadataService service(**metadata, [](net::Clock::time_point, const std::function<void()>&) {});
+  MetadataService service(
+      **metadata, [](net::Clock::time_point, const std::function<void()>&) {},
+      [](const std::function<void()>& task) { task(); });
   wire::CountersT counters;
   const auto lock = [&](const net::Identity& who, std::uint64_t number, bool exclusive) {
     std::optional<Status> answer;
