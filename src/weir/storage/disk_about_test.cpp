@@ -50,6 +50,7 @@ class DiskAboutTest : public ::testing::Test {
   void SetUp() override { open(); }
 
   void note(const DiskStep& step) {
+    if (step.kind == DiskStep::Kind::kEntriesSynced) return synced_folders_.push_back(step.path);
     steps_.emplace_back(step.kind, std::filesystem::path(step.path).extension().string());
   }
   // Whether the last thing that happened to files of this kind was a sync.
@@ -76,6 +77,7 @@ class DiskAboutTest : public ::testing::Test {
 
   TemporaryDirectory directory_;
   std::vector<std::pair<DiskStep::Kind, std::string>> steps_;
+  std::vector<std::string> synced_folders_;
   std::unique_ptr<Store> store_;
 };
 
@@ -119,6 +121,26 @@ TEST_F(DiskAboutTest, IsDurableWithTheNextSync) {
   steps_.clear();
   ASSERT_THAT(store_->sync(kId), IsOk());
   EXPECT_THAT(steps_, IsEmpty()) << "nothing is left to do";
+}
+
+TEST_F(DiskAboutTest, ItsNameAndItsFolderAreDurableWithTheNextSync) {
+  const std::string folder = std::filesystem::path(path(FileKind::kEmpty)).parent_path();
+  keep("never written");
+  EXPECT_THAT(synced_folders_, IsEmpty());
+  ASSERT_THAT(store_->sync(kId), IsOk());
+  EXPECT_THAT(synced_folders_, ElementsAre(folder, directory_.path()));
+  keep("of a subfile that is not dirty");
+  ASSERT_THAT(store_->sync(kId), IsOk());
+  EXPECT_THAT(synced_folders_, ElementsAre(folder, directory_.path(), folder));
+  synced_folders_.clear();
+  write();
+  ASSERT_THAT(store_->sync(kId), IsOk());
+  EXPECT_THAT(synced_folders_, ElementsAre(folder)) << "once for the sidecar and the subfile";
+  synced_folders_.clear();
+  write();
+  keep("of one that is");
+  ASSERT_THAT(store_->sync(kId), IsOk());
+  EXPECT_THAT(synced_folders_, ElementsAre(folder));
 }
 
 // A torn new one would take the old one's place.

@@ -23,6 +23,7 @@ struct DiskStep {
     kCreated,  ///< The file `path` is new, and empty.  Until it is synced, a crash may leave it so.
     kChanged,  ///< The file `path` has new contents or a new length; durable are those it had at its last kSynced.
     kSynced,   ///< Its contents are durable now.
+    kEntriesSynced,  ///< The entries of the directory `path` are.
   };
   Kind kind;
   const std::string& path;

@@ -66,9 +66,9 @@ Status make_folder(DiskContext& context, SubfileId id) {
 
 Status sync_folder(DiskContext& context, SubfileId id) {
   const std::string folder = folder_of(id);
-  WEIR_RETURN_IF_ERROR(sync_directory(context.directory + "/" + folder));
+  WEIR_RETURN_IF_ERROR(context.sync_entries(context.directory + "/" + folder));
   if (context.unsynced_folders.count(folder) == 0) return Status::ok();
-  WEIR_RETURN_IF_ERROR(sync_directory(context.directory));
+  WEIR_RETURN_IF_ERROR(context.sync_entries(context.directory));
   context.unsynced_folders.erase(folder);
   return Status::ok();
 }
@@ -84,6 +84,12 @@ Status DiskContext::sync(int descriptor, const std::string& path) const {
   tell(DiskStep::Kind::kChanged, path);
   if (::fdatasync(descriptor) != 0) return os_error("fdatasync", path, errno);
   tell(DiskStep::Kind::kSynced, path);
+  return Status::ok();
+}
+
+Status DiskContext::sync_entries(const std::string& path) const {
+  WEIR_RETURN_IF_ERROR(sync_directory(path));
+  tell(DiskStep::Kind::kEntriesSynced, path);
   return Status::ok();
 }
 

@@ -32,6 +32,8 @@ struct DiskContext {
 
   void created(const std::string& path) const { tell(DiskStep::Kind::kCreated, path); }
   void changed(const std::string& path) const { tell(DiskStep::Kind::kChanged, path); }
+  /// fsync(2) of a directory.
+  Status sync_entries(const std::string& path) const;
   /// fdatasync(2).
   Status sync(int descriptor, const std::string& path) const;
   std::span<std::byte> scratch_block(std::size_t i);
