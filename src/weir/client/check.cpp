@@ -1,11 +1,11 @@
 // FileSystem::check and server_status: what there is, against what there should be.
 //
-// Subfiles are listed before names: one that is made while we look has a file by the time that names are listed, and one that is removed
-// meanwhile is looked for again before it counts as an orphan.
+// Subfiles are listed before names: one that is made while we look has a file by the time that names are listed, and
+// one that is removed meanwhile is looked for again before it counts as an orphan.
 //
-// Repair deletes nothing that might be data.  Subfiles that no file has get a name in /lost+found, one for all with the same number, with
-// the layout, owner and mode that is kept beside them (wire::About), or else one after the other.  What goes are copies that a relayout did not finish:
-// until it does, the old subfiles have every byte.
+// Repair deletes nothing that might be data.  Subfiles that no file has get a name in /lost+found, one for all with the
+// same number, with the layout, owner and mode that is kept beside them (wire::About), or else one after the other.
+// What goes are copies that a relayout did not finish: until it does, the old subfiles have every byte.
 
 #include <algorithm>
 #include <map>
@@ -97,7 +97,9 @@ class Check {
       if (!names[i].attributes.is_directory && !is_pending) look_at_file(names[i]);
     }
     for (const Stored& one : stored) WEIR_RETURN_IF_ERROR(look_at(one));
-    for (const auto& [data, subfiles] : orphans_) settle(data, subfiles);
+    for (const auto& [data, subfiles] : orphans_) {
+      if (!uncertain_.contains(data)) settle(data, subfiles);
+    }
     if (options_.read_data) read_all(names);
     return std::move(report_);
   }
@@ -263,6 +265,7 @@ class Check {
       return Status::ok();  // removed since
     } else {
       find(Finding::Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
+      if (info.status().code() != ErrorCode::kCorrupt) uncertain_.insert(data);
     }
     if (unfinished_.contains(data)) {
       remove_copy(one);
@@ -379,6 +382,7 @@ class Check {
   std::vector<std::uint64_t> stores_;   // likewise; 0: not known
   std::set<std::uint64_t> unfinished_;  // data of relayouts that were ended
   std::map<std::uint64_t, std::vector<server::FoundSubfile>> orphans_;
+  std::set<std::uint64_t> uncertain_;  // of these, some could not be looked at: left alone
 };
 
 }  // namespace

@@ -279,8 +279,8 @@ struct CheckReport {
   Offset directories = 0;
   Offset subfiles = 0;
   Offset stored_bytes = 0;
-  /// Subfiles beside which something else is kept than what is true of their file now, or nothing: a directory was renamed, say.  No fault: only
-  /// a rebuild would notice.
+  /// Subfiles beside which something else is kept than what is true of their file now, or nothing: a directory was
+  /// renamed, say.  No fault: only a rebuild would notice.
   Offset stale_sidecars = 0;
   Offset refreshed_sidecars = 0;  ///< Those that repair brought up to date.
   std::vector<Finding> findings;

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <numeric>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -15,7 +14,12 @@
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
 #include <weir/client/embedded.h>
+#include <weir/client/internal/cluster.h>
 #include <weir/layout/language.h>
+#include <weir/storage/disk_store.h>
+#include <weir/storage/faulty_store.h>
+#include <weir/storage/memory_store.h>
+#include <weir/wire/wire.h>
 
 namespace weir::client {
 namespace {
@@ -279,7 +283,7 @@ TEST_F(LossTest, ASyncThroughAnOldNameDoesNotUndoARename) {
 }
 
 TEST_F(LossTest, FilesWithManySubfilesAreDescribedBySync) {
-  const File file = make("/many", 3'000, 1, "stripe(unit=10, over=300)");
+  const File file = make("/many", 3'000, 1, "stripe(unit=10, over=400)");
   ASSERT_THAT(file.sync(), IsOk());
   EXPECT_EQ(check().stale_sidecars, 0);
   down();
@@ -289,6 +293,96 @@ TEST_F(LossTest, FilesWithManySubfilesAreDescribedBySync) {
   EXPECT_TRUE(report->findings.empty()) << report->findings[0].what;
   up();
   EXPECT_EQ(read("/many"), contents(3'000, 1));
+}
+
+// ---------------------------------------------------------------- with stores of the test's own
+
+using internal::Cluster;
+using storage::FaultOptions;
+using storage::Faults;
+
+std::unique_ptr<storage::KeyValue> share(const std::shared_ptr<storage::KeyValue>& map,
+                                         const std::shared_ptr<Faults>& faults) {
+  return std::make_unique<storage::FaultyKeyValue>(map, faults);
+}
+
+// Only stores on disk can tell how many servers made them; fsck looks all the same.
+TEST(MissingTargetTest, ServersAndStoresThatAFileHasBytesOnAndThatAreNotThereAreFound) {
+  const std::shared_ptr<storage::KeyValue> names = storage::make_memory_key_value();
+  const auto never = std::make_shared<Faults>(FaultOptions{});
+  const auto make = [&](int server) {
+    return Cluster::Stores{*storage::make_memory_store({}), server == 0 ? share(names, never) : nullptr};
+  };
+  {
+    const Cluster two({.servers = 2}, make);
+    ASSERT_THAT(two.connect().create("/x", *layout::parse("stripe(unit=4, over=2)"), {.targets = {0, 1}}), IsOk());
+  }
+  const Cluster one({.servers = 1}, make);
+  const auto report = one.connect().check();
+  ASSERT_THAT(report, IsOk());
+  ASSERT_THAT(report->findings, SizeIs(2));
+  for (const Finding& finding : report->findings) EXPECT_EQ(finding.kind, Finding::Kind::kMissing);
+  EXPECT_THAT(report->findings[0].what, AllOf(HasSubstr("/x: subfile 0"), HasSubstr("that is lost")));
+  EXPECT_THAT(report->findings[1].what, AllOf(HasSubstr("/x: subfile 1"), HasSubstr("only 1 servers")));
+}
+
+// Every operation of the store and of the metadata fails once while fsck repairs: no byte is lost, and it can be done again.
+TEST(RepairFaultTest, AFailureAtAnyStepLosesNothing) {
+  const std::string known = "bytes of which the name is known";
+  const std::string unknown = "bytes of which nothing is known";
+  int start = -1;  // operations before the repair
+  for (int step = 0;; ++step) {
+    SCOPED_TRACE(step);
+    const TemporaryDirectory directory;
+    const std::shared_ptr<storage::Store> store = *storage::open_disk_store(directory.path());
+    const std::shared_ptr<storage::KeyValue> names = storage::make_memory_key_value();
+    wire::AboutT about;
+    about.path = "/was/here";
+    about.attributes = std::make_unique<wire::AttributesT>();
+    about.attributes->file = about.attributes->data = 500;
+    about.attributes->layout = wire::to_bytes(*layout::parse("stripe(unit=4, over=1)"));
+    about.attributes->targets = {0};
+    const std::vector<std::uint8_t> sidecar = wire::encode_about(about);
+    ASSERT_THAT(store->keep_about({500, 0}, std::as_bytes(std::span(sidecar))), IsOk());
+    for (const auto& [data, text] : std::map<std::uint64_t, std::string>{{500, known}, {501, unknown}}) {
+      const storage::WritePiece piece{0, std::as_bytes(std::span(text))};
+      ASSERT_THAT(store->write({data, 0}, {&piece, 1}, static_cast<Offset>(text.size())), IsOk());
+    }
+    const auto faults =
+        std::make_shared<Faults>(FaultOptions{.fail_at = start < 0 ? FaultOptions::kNever : start + step});
+    {
+      const Cluster cluster({.servers = 1}, [&](int) {
+        return Cluster::Stores{std::make_unique<storage::FaultyStore>(store, faults), share(names, faults)};
+      });
+      const FileSystem fs = cluster.connect();
+      if (start < 0) {
+        start = faults->count();
+        step = -1;
+        continue;
+      }
+      (void)fs.check({.repair = true, .read_data = false, .progress = {}});
+    }
+    const auto never = std::make_shared<Faults>(FaultOptions{});
+    const Cluster cluster({.servers = 1}, [&](int) {
+      return Cluster::Stores{std::make_unique<storage::FaultyStore>(store, never), share(names, never)};
+    });
+    const FileSystem fs = cluster.connect();
+    ASSERT_THAT(fs.check({.repair = true, .read_data = false, .progress = {}}), IsOk());
+    for (const auto& [path, text] :
+         std::map<std::string, std::string>{{"/lost+found/500.here", known}, {"/lost+found/501", unknown}}) {
+      const auto file = fs.open(path);
+      ASSERT_THAT(file, IsOk()) << path;
+      Bytes bytes(static_cast<std::size_t>(*file->size()));
+      ASSERT_THAT(file->linear()->read(0, bytes), IsOk());
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), text) << path;
+    }
+    EXPECT_EQ(fs.list("/lost+found")->size(), 2U);
+    EXPECT_THAT(fs.check()->findings, IsEmpty());
+    if (!faults->fired()) {
+      EXPECT_GT(step, 10);
+      break;
+    }
+  }
 }
 
 }  // namespace

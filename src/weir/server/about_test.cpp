@@ -35,7 +35,7 @@ std::vector<std::uint8_t> about_bytes(const std::string& path, std::int64_t chan
 
 std::string kept_path(storage::Store& store) {
   wire::SubfileInfoT info;
-  add_about(store, kId, info);
+  EXPECT_THAT(add_about(store, kId, info), IsOk());
   EXPECT_EQ(info.about_error, "");
   const Result<wire::AboutT> about = wire::decode_about(std::as_bytes(std::span(info.about)));
   return about.is_ok() ? about->path : "none";
@@ -74,6 +74,10 @@ TEST(AboutTest, AnErrorOfTheStoreIsNoDamage) {
   const auto faults = std::make_shared<storage::Faults>(storage::FaultOptions{.fail_at = 0});
   storage::FaultyStore faulty{disk, faults};
   EXPECT_THAT(keep_newer_about(faulty, kId, about_bytes("/older", 10)), StatusIs(ErrorCode::kIoError));
+  const auto more = std::make_shared<storage::Faults>(storage::FaultOptions{.fail_at = 0});
+  storage::FaultyStore again{disk, more};
+  wire::SubfileInfoT info;
+  EXPECT_THAT(add_about(again, kId, info), StatusIs(ErrorCode::kIoError)) << "not known is not damaged";
   EXPECT_EQ(kept_path(*disk), "/newer");
 }
 

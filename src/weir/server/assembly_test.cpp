@@ -229,6 +229,12 @@ TEST_F(AssemblyTest, ADamagedLabelIsRefused) {
   EXPECT_THAT(start(path(), 0), StatusIs(ErrorCode::kCorrupt, HasSubstr("label is damaged")));
 }
 
+TEST_F(AssemblyTest, LabelsThatContradictEachOtherAreRefused) {
+  make_store({5, 0, 2, true});
+  make_store({5, 1, 3, true});
+  EXPECT_THAT(start(path(), 1), StatusIs(ErrorCode::kCorrupt, AllOf(HasSubstr("contradict"), HasSubstr(store(0)))));
+}
+
 TEST_F(AssemblyTest, FoldersThatAreNotServersAreNoMatter) {
   ASSERT_THAT(run(path(), 1), IsOk());
   for (const char* name : {"server-", "server-x", "server-01", "server-5000", "old-server-0"}) {

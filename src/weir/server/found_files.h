@@ -41,7 +41,8 @@ struct FoundFile {
 /// Whether what was kept beside `id` speaks of it, and makes sense.  \error kCorrupt
 Status check_found_about(storage::SubfileId id, const wire::AboutT& about);
 
-/// The file whose subfiles are filed under `data`; nothing if there is neither a byte of it nor anything known.
+/// The file whose subfiles are filed under `data`.  Nothing if no name is known, and there is not a byte of it, or a
+/// subfile is damaged: that is left alone.
 std::optional<FoundFile> put_file_together(std::uint64_t data, const std::vector<FoundSubfile>& subfiles,
                                            std::uint32_t servers);
 
@@ -57,8 +58,8 @@ struct Names {
   std::vector<std::string> lost;
 };
 
-/// Where several claim a name, the one that is newest by what is known has it, the others get a suffix with their number.  Directories are for all
-/// who could read every file below them.
+/// Where several claim a name, the one that is newest by what is known has it, the others get a suffix with their
+/// number.  Directories are for all who could read every file below them.
 Names name_files(const std::vector<FoundFile>& files, Owner owner);
 
 }  // namespace weir::server

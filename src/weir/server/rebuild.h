@@ -1,11 +1,11 @@
 #pragma once
 
-// Makes again what a file system on disk has lost, from what its stores know; servers must not run.  What is there is never changed or
-// removed:
+// Makes again what a file system on disk has lost, from what its stores know; servers must not run.  What is there is
+// never changed or removed:
 //
 //   - a store that is missing: an empty one takes its place.  Files that had bytes there say so when they are read
-//   - metadata that is missing: stores keep beside each subfile what is known of its file (wire::About), which gives names, layouts, owners
-//     and modes back.  Bytes of which nothing is known get a name in /lost+found
+//   - metadata that is missing: stores keep beside each subfile what is known of its file (wire::About), which gives
+//     names, layouts, owners and modes back.  Bytes of which nothing is known get a name in /lost+found
 
 #include <functional>
 #include <string>
@@ -43,9 +43,10 @@ struct RebuildOptions {
   std::function<void(Offset done, Offset all)> progress;  ///< Subfiles looked at.
 };
 
-/// All or nothing as far as metadata goes: it has its name when it is whole and durable.  Interrupted, the same call begins again.
-/// \error kNotFound if there is no store; kUnavailable if a server runs; kCorrupt if folders do not belong together, or metadata is there
-///        that cannot be read
+/// All or nothing as far as metadata goes: it has its name when it is whole and durable.  Interrupted, the same call
+/// begins again.
+/// \error kNotFound if there is no store; kUnavailable if a server runs; kCorrupt if folders do not belong together, or
+///        metadata is there that cannot be read
 Result<RebuildReport> rebuild(const RebuildOptions& options);
 
 }  // namespace weir::server

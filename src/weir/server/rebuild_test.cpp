@@ -163,6 +163,13 @@ TEST_F(RebuildTest, NumbersGoOnBehindAllThatWereUsed) {
   EXPECT_GT(made->file, 70'000U);
 }
 
+// Directories are made first, and must not take the numbers of files.
+TEST_F(RebuildTest, FilesKeepTheirNumbers) {
+  make_file(about("/d/x", 2, 0));
+  EXPECT_THAT(run().findings, IsEmpty());
+  EXPECT_EQ(names()["/d/x"].file, 2U);
+}
+
 TEST_F(RebuildTest, TheLabelIsThatOfTheStores) {
   make_file(about("/x", 2000, 0));
   run();
@@ -293,6 +300,32 @@ TEST_F(RebuildTest, DamagedBytesKeepTheirName) {
   }
   EXPECT_THAT(kinds(run()), ElementsAre(Kind::kUnreadable));
   EXPECT_TRUE(names().contains("/x"));
+}
+
+TEST_F(RebuildTest, DamagedBytesOfWhichNothingIsKnownAreLeftAlone) {
+  write(0, {2000, 0}, "abc", 100);
+  write(1, {2000, 1}, "def", 100);
+  for (const auto& entry : fs::recursive_directory_iterator(internal::store_path(path(), 1))) {
+    if (entry.path().extension() == ".sums") fs::remove(entry.path());
+  }
+  EXPECT_THAT(kinds(run()), ElementsAre(Kind::kUnreadable));
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_EQ(store(0)->info({2000, 0})->file_end, 100) << "nothing was changed";
+}
+
+TEST_F(RebuildTest, DirectoriesAreForThoseWhoMayReadAllThatIsInThem) {
+  wire::AboutT open = about("/d/open", 2000, 0);
+  open.attributes->mode = 0644;
+  wire::AboutT closed = about("/d/closed", 2001, 0);
+  closed.attributes->mode = 0600;
+  closed.attributes->uid = 4321;
+  make_file(open);
+  make_file(closed);
+  run();
+  auto all = names();
+  EXPECT_EQ(all["/d"].mode, 0700U);
+  EXPECT_EQ(all["/d"].uid, net::Identity::of_this_process().uid) << "of no single user";
+  EXPECT_EQ(all["/d"].gid, 56U);
 }
 
 TEST_F(RebuildTest, AMissingStoreIsReplacedAndItsFilesAreNamed) {

@@ -50,6 +50,12 @@ class DiskAboutTest : public ::testing::Test {
   }
   void SetUp() override { open(); }
 
+  // Syncs of directories; those of files are by fdatasync.
+  [[nodiscard]] std::vector<std::string> folder_syncs() const {
+    std::vector<std::string> calls = calls_.done();
+    std::erase_if(calls, [](const std::string& call) { return !call.starts_with("fsync "); });
+    return calls;
+  }
   // Whether the last thing that happened to the contents of files of this kind was a sync.
   [[nodiscard]] bool is_durable(const std::string& extension) const {
     const std::vector<std::string> calls = calls_.done();
@@ -119,6 +125,27 @@ TEST_F(DiskAboutTest, IsDurableWithTheNextSync) {
   calls_.clear();
   ASSERT_THAT(store_->sync(kAboutId), IsOk());
   EXPECT_THAT(calls_.done(), IsEmpty()) << "nothing is left to do";
+}
+
+TEST_F(DiskAboutTest, ItsNameAndItsFolderAreDurableWithTheNextSync) {
+  const std::string folder = "fsync " + internal::folder_of(kAboutId);
+  keep("never written");
+  EXPECT_EQ(calls_.count("fsync"), 0);
+  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  EXPECT_THAT(folder_syncs(), ElementsAre(folder, "fsync ."));
+  calls_.clear();
+  keep("of a subfile that is not dirty");
+  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  EXPECT_THAT(folder_syncs(), ElementsAre(folder));
+  calls_.clear();
+  write();
+  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  EXPECT_THAT(folder_syncs(), ElementsAre(folder)) << "once for the sidecar and the subfile";
+  calls_.clear();
+  write();
+  keep("of one that is");
+  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  EXPECT_THAT(folder_syncs(), ElementsAre(folder));
 }
 
 // A torn new one would take the old one's place.

@@ -38,10 +38,11 @@
 // Remove:  the sums are renamed to .gone, the data is removed, then .gone.  Crash: what is there of data and .gone is removed when the
 //          subfile is next used.  Sums without data, or data without sums or .gone, are damage and reported as such.
 //
-// About (what is known of the file): written to .draft, then renamed to .empty, or to .about if the subfile was written.  One that replaces
-//          another is synced before it gets its name; a new one is synced by the next Sync, before step 5.  Crash: the old one, the new
-//          one, or a new one that is torn, which its checksum tells.  Create renames .empty to .about, last.  So .about without
-//          data and sums is damage: both are gone.  Remove begins with it.  Crash: bytes of which nothing is known.
+// About (what is known of the file): written to .draft, then renamed to .empty, or to .about if the subfile was written.
+//          One that replaces another is synced before it gets its name; a new one is synced by the next Sync, before
+//          step 5.  Crash: the old one, the new one, or a new one that is torn, which its checksum tells.  Create renames
+//          .empty to .about, last.  So .about without data and sums is damage: both are gone.  Remove begins with it.
+//          Crash: bytes of which nothing is known.
 
 #include <algorithm>
 #include <cerrno>

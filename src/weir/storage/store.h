@@ -121,8 +121,8 @@ class Store {
 
   /// Whether keep_about() keeps anything.
   [[nodiscard]] virtual bool keeps_about() const { return false; }
-  /// Keeps bytes of the caller's beside the subfile, instead of those kept before: what is known of its file.  They go when it is removed,
-  /// and are durable with the next sync() of it.  The subfile need not have been written.
+  /// Keeps bytes of the caller's beside the subfile, instead of those kept before: what is known of its file.  They go
+  /// when it is removed, and are durable with the next sync() of it.  The subfile need not have been written.
   virtual Status keep_about(SubfileId id, std::span<const std::byte> about) {
     (void)id, (void)about;
     return Status::ok();

@@ -62,7 +62,8 @@ class Cluster {
       start(i, make ? make(i) : Stores{});
     }
     for (const auto& server : servers_) {
-      if (server) EXPECT_THAT(server->set_members(addresses_), weir::testing::IsOk());
+      if (!server) continue;
+      EXPECT_THAT(server->set_members(addresses_), weir::testing::IsOk());
     }
   }
   ~Cluster() {

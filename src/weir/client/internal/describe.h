@@ -11,16 +11,16 @@
 
 namespace weir::client::internal {
 
-/// What is kept beside subfile `element`.  Layouts and targets of files with many subfiles are kept beside a few of them only, or they would
-/// take more room than the bytes.
+/// What is kept beside subfile `element`.  Layouts and targets of files with many subfiles are kept beside a few of
+/// them only, or they would take more room than the bytes.
 std::vector<std::uint8_t> about_of(const std::string& path, const wire::AttributesT& attributes, std::uint32_t element,
                                    bool is_pending = false);
 
 /// Whether the About that was kept says of the file what is true of it now.
 bool is_up_to_date(const wire::AboutT& about, const std::string& path, const wire::AttributesT& attributes);
 
-/// Describes the first server::kDescribedAtOnce subfiles, if stores keep that.  \returns the first error; nothing depends on it: sync and
-/// fsck tell it again
+/// Describes the first server::kDescribedAtOnce subfiles, if stores keep that.
+/// \returns the first error; nothing depends on it: sync and fsck tell it again
 Status describe(Session& session, const std::string& path, const wire::AttributesT& attributes,
                 bool is_pending = false);
 

@@ -37,14 +37,16 @@ Status keep_newer_about(storage::Store& store, storage::SubfileId id, const std:
   return store.keep_about(id, bytes);
 }
 
-void add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer) {
+Status add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer) {
   const auto kept = store.kept_about(id);
   if (!kept.is_ok()) {
+    if (kept.status().code() != ErrorCode::kCorrupt) return kept.status();
     answer.about_error = kept.status().message();
   } else if (*kept) {
     const auto* begin = reinterpret_cast<const std::uint8_t*>((*kept)->data());
     answer.about.assign(begin, begin + (*kept)->size());
   }
+  return Status::ok();
 }
 
 }  // namespace weir::server::internal

@@ -15,10 +15,11 @@ namespace weir::server::internal {
 /// Whether bytes from a client are what they should be; empty ones are.  \error kInvalidArgument
 Status check_about(storage::SubfileId id, std::span<const std::uint8_t> about);
 
-/// Keeps it, unless what is kept is of a later time: a client that opened the file before it was renamed must not undo that.
+/// Keeps it, unless what is kept is of a later time: a client that opened the file before it was renamed must not undo
+/// that.
 Status keep_newer_about(storage::Store& store, storage::SubfileId id, const std::vector<std::uint8_t>& about);
 
-/// What is kept, or why it cannot be read.
-void add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer);
+/// What is kept, or how it is damaged.  \error what the store says otherwise: then nothing is known of it
+Status add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer);
 
 }  // namespace weir::server::internal

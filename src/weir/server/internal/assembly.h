@@ -1,7 +1,7 @@
 #pragma once
 
-// Which stores and which metadata belong together.  All of a file system that are below one directory have labels (storage/label.h) that
-// say so:
+// Which stores and which metadata belong together.  All of a file system that are below one directory have labels
+// (storage/label.h) that say so:
 //
 //   DIR/server-0/store       settings: the label of server 0's store
 //   DIR/server-0/metadata    key "f": the label of the metadata
@@ -10,9 +10,10 @@
 // How a file system is made, and what a crash after each step leaves:
 //   1. The store of each server, its label "forming".      Starting again goes on: what is missing is made.
 //   2. On server 0 the metadata, its label "forming".      The same.
-//   3. All servers are up, and are told so (set_members):  The same; the number of servers is known now, and must be the same again.
-//      the label of the metadata becomes "formed",
-//   4. then those of the stores.                           What is missing from now on is lost: servers that need it refuse to start.
+//   3. All servers are up, and are told so (set_members):  The same; the number of servers is known now, and must be the
+//      the label of the metadata becomes "formed",         same again.
+//   4. then those of the stores.                           What is missing from now on is lost: servers that need it
+//                                                          refuse to start.
 //
 // Folders that are not below one directory (on disks of several hosts) are checked one by one.
 
@@ -42,7 +43,8 @@ std::string metadata_path(const std::string& directory);
 /// \error kCorrupt if one cannot be read, or they do not belong together: names two and what to do
 Result<std::vector<LabelledStore>> find_stores(const std::string& directory);
 
-/// The label that the store of server `index` has, or is to have if it is new.  `new_file_system`: the id if all is new; 0: a random one.
+/// The label that the store of server `index` has, or is to have if it is new.  `new_file_system`: the id if all is new;
+/// 0: a random one.
 /// \error kCorrupt if a store or the metadata is lost, or they do not belong together
 Result<storage::Label> label_for(const std::string& directory, std::uint32_t index, std::uint64_t new_file_system);
 

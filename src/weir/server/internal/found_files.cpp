@@ -96,7 +96,8 @@ std::optional<FoundFile> unknown_file(std::uint64_t data, const std::vector<Foun
     fitting.push_back(one);
     if (one.id.element >= lengths.size()) lengths.resize(one.id.element + std::size_t{1});
     lengths[one.id.element] = std::max(lengths[one.id.element], one.info.length);
-    has_bytes = has_bytes || one.is_damaged || one.info.length > 0;
+    if (one.is_damaged) return {};  // how long it is would be part of the layout
+    has_bytes = has_bytes || one.info.length > 0;
   }
   if (!has_bytes) return {};
   FoundFile file;
@@ -108,7 +109,6 @@ std::optional<FoundFile> unknown_file(std::uint64_t data, const std::vector<Foun
   file.attributes.file = data;
   file.attributes.epoch = 1;
   file.attributes.mode = 0600;
-  if (file.size == 0) lengths[0] = 1;  // a layout needs a byte at least
   const Result<layout::Partition> layout = one_after_the_other(lengths);
   if (!layout.is_ok()) return {};
   file.attributes.layout = wire::to_bytes(*layout);

@@ -451,7 +451,7 @@ void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
         answer.length = info.length;
         answer.file_end = info.file_end;
         answer.stored_bytes = info.stored_bytes;
-        if (with_about) add_about(store_, id, answer);
+        if (with_about) WEIR_RETURN_IF_ERROR(add_about(store_, id, answer));
         return answer;
       },
       [this, subfile](Result<wire::SubfileInfoT> answer) {

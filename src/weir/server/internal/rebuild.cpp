@@ -6,7 +6,8 @@
 //   3. Of each subfile: what is kept beside it, and its lengths.       nothing has changed
 //   4. Files are put together and named; lengths of files of which     the same again when it is run again
 //      nothing is known are set.
-//   5. A draft of the metadata is made, made durable, and renamed.     a draft, which the next run removes; or all is done
+//   5. A draft of the metadata is made, made durable, and renamed.     a draft, which the next run removes; or all is
+//                                                                      done
 
 #include <algorithm>
 #include <filesystem>
@@ -138,6 +139,8 @@ class Rebuild {
     const Result<storage::SubfileInfo> info = store.info(one.id);
     if (info.is_ok()) {
       one.info = *info;
+    } else if (info.status().code() != ErrorCode::kCorrupt) {
+      return info.status();  // it may be sound
     } else {
       one.is_damaged = true;
       find(Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
@@ -164,7 +167,7 @@ class Rebuild {
     std::vector<FoundFile> files;
     for (auto& [data, subfiles] : by_data_) {
       std::optional<FoundFile> file = put_file_together(data, subfiles, static_cast<std::uint32_t>(stores_.size()));
-      if (!file) continue;  // nothing but damaged sidecars of what was never written
+      if (!file) continue;  // damaged, and nothing known: found above
       for (const std::string& what : file->notes) find(Kind::kIncomplete, what);
       for (std::size_t i = 0; i < file->attributes.targets.size(); ++i) {
         const std::uint32_t target = file->attributes.targets[i];
