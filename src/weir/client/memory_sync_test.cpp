@@ -22,11 +22,11 @@ using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::StatusIs;
 
-constexpr std::size_t kMemorySize = std::size_t{3} << 20;
+constexpr std::size_t kThreeMiB = std::size_t{3} << 20;
 
-layout::Partition memory_stripes() { return *layout::parse("stripe(unit=64K, over=3)"); }
+layout::Partition three_stripes() { return *layout::parse("stripe(unit=64K, over=3)"); }
 
-std::int64_t requests(const FileSystem& fs) {
+std::int64_t count_requests(const FileSystem& fs) {
   std::int64_t sum = 0;
   for (const ServerStatus& server : fs.server_status()) sum += server.requests;
   return sum;
@@ -35,31 +35,31 @@ std::int64_t requests(const FileSystem& fs) {
 TEST(MemorySyncTest, SyncAndSizeAskNoServer) {
   Cluster cluster(ClusterOptions{});
   const FileSystem fs = cluster.connect();
-  const File file = *fs.create("/file", memory_stripes());
+  const File file = *fs.create("/file", three_stripes());
   const View view = *file.linear();
-  const std::vector<std::byte> bytes(kMemorySize, std::byte{7});
+  const std::vector<std::byte> bytes(kThreeMiB, std::byte{7});
   ASSERT_THAT(view.write(0, bytes), IsOk());
   ASSERT_THAT(file.sync(), IsOk());
   EXPECT_TRUE(file.is_in_memory_here());
-  const std::int64_t first = requests(fs);
-  const std::int64_t asking = requests(fs) - first;  // costs requests itself
-  const std::int64_t before = requests(fs);
+  const std::int64_t first = count_requests(fs);
+  const std::int64_t asking = count_requests(fs) - first;  // costs requests itself
+  const std::int64_t before = count_requests(fs);
   for (int i = 0; i < 10; ++i) {
     ASSERT_THAT(view.write(100, std::span(bytes).first(1000)), IsOk());
     EXPECT_TRUE(file.has_unsynced());
     EXPECT_THAT(file.sync(), IsOk());
     EXPECT_FALSE(file.has_unsynced());
-    EXPECT_EQ(*file.size(), static_cast<Offset>(kMemorySize));
+    EXPECT_EQ(*file.size(), static_cast<Offset>(kThreeMiB));
   }
-  EXPECT_EQ(requests(fs) - before, asking);
+  EXPECT_EQ(count_requests(fs) - before, asking);
 }
 
 TEST(MemorySyncTest, SizeFollowsWhatOthersDo) {
   Cluster cluster(ClusterOptions{});
   const FileSystem fs = cluster.connect();
   const FileSystem other = cluster.connect();
-  const File file = *fs.create("/file", memory_stripes());
-  const std::vector<std::byte> bytes(kMemorySize, std::byte{7});
+  const File file = *fs.create("/file", three_stripes());
+  const std::vector<std::byte> bytes(kThreeMiB, std::byte{7});
   ASSERT_THAT(file.linear()->write(0, bytes), IsOk());
   const File same = *other.open("/file");
   for (const Offset size : {Offset{5}, Offset{5000000}, Offset{0}, Offset{70000}}) {
@@ -80,8 +80,8 @@ TEST(MemorySyncTest, SizeFollowsWhatOthersDo) {
 TEST(MemorySyncTest, LossIsToldWithAllServers) {
   Cluster cluster(ClusterOptions{.store = "disk"});
   const FileSystem fs = cluster.connect();
-  const File file = *fs.create("/file", memory_stripes(), {.targets = {0, 1, 2}});
-  ASSERT_THAT(file.linear()->write(0, std::vector<std::byte>(kMemorySize)), IsOk());
+  const File file = *fs.create("/file", three_stripes(), {.targets = {0, 1, 2}});
+  ASSERT_THAT(file.linear()->write(0, std::vector<std::byte>(kThreeMiB)), IsOk());
   for (const int server : {1, 2}) {
     cluster.stop(server);
     cluster.start(server);
@@ -94,8 +94,8 @@ TEST(MemorySyncTest, LossOfMappedMemoryIsTold) {
   for (const bool is_started_again : {false, true}) {
     Cluster cluster(ClusterOptions{.timeout = std::chrono::milliseconds(2000)});
     const FileSystem fs = cluster.connect();
-    const File file = *fs.create("/file", memory_stripes(), {.targets = {0, 1, 2}});
-    ASSERT_THAT(file.linear()->write(0, std::vector<std::byte>(kMemorySize)), IsOk());
+    const File file = *fs.create("/file", three_stripes(), {.targets = {0, 1, 2}});
+    ASSERT_THAT(file.linear()->write(0, std::vector<std::byte>(kThreeMiB)), IsOk());
     cluster.stop(1);
     if (is_started_again) cluster.start(1);
     const Status status = file.sync();
@@ -107,9 +107,9 @@ TEST(MemorySyncTest, LossOfMappedMemoryIsTold) {
 TEST(MemorySyncTest, DisksAreNotMemory) {
   Cluster cluster(ClusterOptions{.store = "disk"});
   const FileSystem fs = cluster.connect();
-  EXPECT_FALSE(fs.create("/file", memory_stripes())->is_in_memory_here());
+  EXPECT_FALSE(fs.create("/file", three_stripes())->is_in_memory_here());
   Cluster by_message(ClusterOptions{.direct = false});
-  EXPECT_FALSE(by_message.connect().create("/file", memory_stripes())->is_in_memory_here());
+  EXPECT_FALSE(by_message.connect().create("/file", three_stripes())->is_in_memory_here());
 }
 
 }  // namespace

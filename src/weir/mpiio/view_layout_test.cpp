@@ -145,12 +145,12 @@ std::string layout_of(MPI_File file) {
   return value;
 }
 
-MPI_File open_as_viewed(const std::string& name) {
+MPI_File open_as_viewed(const std::string& name, int amode = MPI_MODE_WRONLY) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
   MPI_Info_set(info, "weir_layout", "view");
   MPI_File file = MPI_FILE_NULL;
-  EXPECT_THAT(MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_WRONLY, info, &file), Succeeds());
+  EXPECT_THAT(MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | amode, info, &file), Succeeds());
   MPI_Info_free(&info);
   return file;
 }
@@ -221,6 +221,21 @@ TEST(ViewLayoutTest, WaitsForViewsThatCanBeALayout) {
   EXPECT_THAT(layout_of(file), HasSubstr("falls("));
   ASSERT_THAT(MPI_File_close(&file), Succeeds());
   expect_header_and_columns(name);
+}
+
+// The first collective write exchanges views; ranks that make another call must not be taken for part of that.
+TEST(ViewLayoutTest, CallsThatDifferAreNamedAtTheFirstWrite) {
+  if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
+  MPI_File file = open_as_viewed(test_name(), MPI_MODE_RDWR);
+  ASSERT_THAT(MPI_File_set_size(file, 1000), Succeeds());
+  ASSERT_THAT(MPI_File_set_view(file, 0, MPI_INT, my_columns(), "native", MPI_INFO_NULL), Succeeds());
+  int value = 0;
+  int code = world_rank() == 0 ? MPI_File_write_all(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE)
+                               : MPI_File_read_all(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
+  if (code == MPI_SUCCESS) code = MPI_File_sync(file);
+  EXPECT_THAT(code, FailsWith(MPI_ERR_NOT_SAME));
+  EXPECT_THAT(text_of(code), HasSubstr("rank 0: MPI_File_write_all"));
+  EXPECT_THAT(MPI_File_close(&file), Succeeds());
 }
 
 }  // namespace

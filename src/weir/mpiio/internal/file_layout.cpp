@@ -143,6 +143,7 @@ Outcome File::store_before_writing(const Access& access) {
   const bool is_due = is_as_viewed_ && access.is_write && access.is_collective && is_view_fresh_;
   if (!is_due || !is_mpi_running()) return Outcome::ok();
   is_view_fresh_ = false;
+  WEIR_PASS(meet(access.call, {}, Outcome::ok(), Together::kEach));  // others may have made another call
   const std::shared_ptr<const FileView> current = view();
   WEIR_PASS(store_as_viewed(access.call, current->element(), true));
   const ViewArguments arguments{current->disp, current->etype.get(), current->filetype.get(),
