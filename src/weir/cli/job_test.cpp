@@ -672,6 +672,7 @@ TEST(PreloadTest, ComesLastAndOnce) {
   EXPECT_EQ(internal::with_library("", "/w.so"), "/w.so");
   EXPECT_EQ(internal::with_library("/a.so /b.so", "/w.so"), "/a.so:/b.so:/w.so");
   EXPECT_EQ(internal::with_library("/w.so:/a.so", "/w.so"), "/a.so:/w.so");
+  EXPECT_EQ(internal::with_library("/x/libweir_mpiio_mpich.so:/a.so /libweir_preload.so", "/w.so"), "/a.so:/w.so");
   EXPECT_EQ(internal::without_library("/a.so:/w.so", "/w.so"), "/a.so");
 }
 
