@@ -72,6 +72,14 @@ for mpi in $mpis; do
   has "$work/all/a" 200
 done
 
+# A script that preloads the library of its MPI itself (weir env --mpi), before ours.
+mpi=${mpis##* }
+library=$("$weir" env --fs tcp:127.0.0.1:1 --mpi "$mpi" | sed -n "s/.*LD_PRELOAD='\(.*\)';/\1/p")
+job "$mpi, preloaded twice" 0 --stage-out "all:$work/all" -- \
+  sh -c "LD_PRELOAD=$library:\$LD_PRELOAD; '$work/$mpi' weir:/a 1000 && '$work/$mpi' '$work/twice' 1000"
+has "$work/all/a" 1000
+has "$work/twice" 1000
+
 # Programs of both in one job, one after the other and side by side.
 case $mpis in
   *openmpi*mpich* | *mpich*openmpi*)

@@ -337,6 +337,20 @@ TEST_F(JobTest, StagesOutByPatternAndAll) {
   EXPECT_TRUE(fs::is_directory(local("all/empty")));
 }
 
+TEST_F(JobTest, OneFileThatCannotBeStagedOutIsNoReasonToLoseTheOthers) {
+  const std::string file = make("file", 1000);
+  make("all/d", 1);  // where a folder should be
+  Weir job = start_open({"--stage-out", "all:" + local("all")});
+  EXPECT_EQ(testing::weir({"mkdir", "/d", "--fs", connection_}).code, kExitOk);
+  put(file, "/d/a");
+  put(file, "/z");
+  let_go();
+  EXPECT_EQ(job.wait(), kExitBad);
+  EXPECT_THAT(job.err(), HasSubstr("--stage-out all: /d"));
+  EXPECT_THAT(job.err(), HasSubstr("not staged out: /d/a: cannot make"));
+  EXPECT_TRUE(contents(local("all/z")) == contents(file));
+}
+
 TEST_F(JobTest, APatternThatMatchesNothingIsAnErrorAndAllIsNot) {
   Weir job = start_shell("true", {"--stage-out", "/x*:" + local("x")});
   EXPECT_EQ(job.wait(), kExitBad);
@@ -658,6 +672,7 @@ TEST(PreloadTest, ComesLastAndOnce) {
   EXPECT_EQ(internal::with_library("", "/w.so"), "/w.so");
   EXPECT_EQ(internal::with_library("/a.so /b.so", "/w.so"), "/a.so:/b.so:/w.so");
   EXPECT_EQ(internal::with_library("/w.so:/a.so", "/w.so"), "/a.so:/w.so");
+  EXPECT_EQ(internal::with_library("/x/libweir_mpiio_mpich.so:/a.so /libweir_preload.so", "/w.so"), "/a.so:/w.so");
   EXPECT_EQ(internal::without_library("/a.so:/w.so", "/w.so"), "/a.so");
 }
 

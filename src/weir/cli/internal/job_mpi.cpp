@@ -107,6 +107,12 @@ std::vector<std::string> split_preload(std::string_view preload) {
   return libraries;
 }
 
+// A shell may have been told one, for another MPI say (weir env).
+bool is_one_of_ours(const std::string& library) {
+  const std::string name = fs::path(library).filename();
+  return starts_with(name, "libweir_mpiio_") || starts_with(name, "libweir_preload.");
+}
+
 constexpr char kEnvList[] = "mca_base_env_list";
 
 // Open MPI takes variables for its ranks by -x or by this setting, and refuses both together.
@@ -220,8 +226,11 @@ Result<std::string> find_preload_library() {
 }
 
 std::string with_library(std::string_view preload, const std::string& library) {
-  const std::string others = without_library(preload, library);
-  return others.empty() ? library : concat(others, ":", library);
+  std::string all;
+  for (const std::string& one : split_preload(preload)) {
+    if (one != library && !is_one_of_ours(one)) all += concat(one, ":");
+  }
+  return all + library;
 }
 
 std::string without_library(std::string_view preload, const std::string& library) {

@@ -41,7 +41,7 @@ std::string find_on_path(const std::string& word);
 Result<std::string> find_mpiio_library(Mpi mpi);
 Result<std::string> find_preload_library();
 
-/// LD_PRELOAD with `library` at its end, once.
+/// LD_PRELOAD with `library` at its end, once, and without others of ours.
 std::string with_library(std::string_view preload, const std::string& library);
 /// LD_PRELOAD without it.
 std::string without_library(std::string_view preload, const std::string& library);

@@ -98,6 +98,72 @@ Status make_local_folder(const fs::path& folder) {
   return {ErrorCode::kIoError, concat("cannot make ", folder.string(), ": ", error.message())};
 }
 
+/// Copies what one --stage-out names.  One file that cannot be copied is no reason to lose the others.
+class OutCopies {
+ public:
+  OutCopies(const FileSystem& file_system, const std::string& connection, const StageOut& stage,
+            const StageOutOptions& options, Console& console)
+      : file_system_(file_system), connection_(connection), stage_(stage), options_(options), console_(console) {}
+
+  Result<int> one(const std::string& path, const std::string& target) {
+    copy(path, target);
+    return end();
+  }
+
+  Result<int> all_below(const std::string& folder) {
+    const Status status = walk(file_system_, folder, [&](const std::string& path, bool is_directory) -> Status {
+      const auto target = stage_.target_of(path);
+      if (!target || code_ != kExitOk) return Status::ok();
+      is_found_ = is_found_ || !is_directory;
+      if (!is_directory) {
+        copy(path, *target);
+      } else if (const Status made = make_local_folder(*target); !made.is_ok()) {
+        note(path, made);
+      }
+      return Status::ok();
+    });
+    if (!status.is_ok() && status.code() != ErrorCode::kNotFound) note(folder, status);
+    const bool may_be_empty = !stage_.is_pattern || stage_.source == "/";
+    if (is_found_ || may_be_empty || !first_.is_ok()) return end();
+    return Status(ErrorCode::kNotFound, concat("no file matches ", stage_.source));
+  }
+
+ private:
+  void copy(const std::string& path, const std::string& target) {
+    const Result<client::Stat> found = file_system_.stat(path);
+    const bool is_known =
+        found.is_ok() && (options_.is_drained(path, *found) || (stage_.is_pattern && options_.is_input(path, *found)));
+    if (is_known) return;
+    const Result<int> copied =
+        found.is_ok() ? stage_out_file(connection_, path, target, console_) : Result<int>(found.status());
+    if (copied.is_ok()) {
+      code_ = *copied;
+    } else if (file_system_.stat(path).status().code() != ErrorCode::kNotFound) {  // what has gone away is no failure
+      note(path, copied.status());
+    }
+  }
+
+  // The first is for the caller to tell.
+  void note(const std::string& path, const Status& status) {
+    if (first_.is_ok()) {
+      first_ = Status(ErrorCode::kIoError, concat(path, ": ", status.message()));
+    } else {
+      console_.err << "weir run: not staged out: " << path << ": " << status.message() << '\n';
+    }
+  }
+
+  [[nodiscard]] Result<int> end() const { return first_.is_ok() ? Result<int>(code_) : Result<int>(first_); }
+
+  const FileSystem& file_system_;
+  const std::string& connection_;
+  const StageOut& stage_;
+  const StageOutOptions& options_;
+  Console& console_;
+  int code_ = kExitOk;
+  bool is_found_ = false;
+  Status first_;
+};
+
 Result<FileSystem> connect_to(const std::string& connection) {
   FileSystemOptions options;
   options.file_system = connection;
@@ -189,39 +255,12 @@ Result<int> stage_out_file(const std::string& connection, const std::string& pat
 Result<int> stage_out(const std::string& connection, const StageOut& stage, const StageOutOptions& options,
                       Console& console) {
   WEIR_TRY(const FileSystem file_system, connect_to(connection));
-  int code = kExitOk;
-  bool is_found = false;
-  const auto copy = [&](const std::string& path, const std::string& target) -> Status {
-    WEIR_TRY(const client::Stat found, file_system.stat(path));
-    is_found = true;
-    if (code != kExitOk || options.is_drained(path, found)) return Status::ok();
-    if (stage.is_pattern && options.is_input(path, found)) return Status::ok();
-    const Result<int> copied = stage_out_file(connection, path, target, console);
-    if (copied.is_ok()) {
-      code = *copied;
-    } else if (file_system.stat(path).is_ok()) {  // what has gone away is no failure
-      return {ErrorCode::kIoError, copied.status().message()};
-    }
-    return Status::ok();
-  };
-  std::string folder = stage.is_pattern && stage.source != "/" ? fixed_folder(stage.source) : stage.source;
-  if (!stage.is_pattern) {
-    WEIR_TRY(const client::Stat found, file_system.stat(stage.source));
-    if (!found.is_directory) {
-      WEIR_RETURN_IF_ERROR(copy(stage.source, stage.target));
-      return code;
-    }
-    WEIR_RETURN_IF_ERROR(make_local_folder(stage.target));
-    is_found = true;
-  }
-  const Status status = walk(file_system, folder, [&](const std::string& path, bool is_directory) -> Status {
-    const auto target = stage.target_of(path);
-    if (!target) return Status::ok();
-    return is_directory ? make_local_folder(*target) : copy(path, *target);
-  });
-  if (!status.is_ok() && status.code() != ErrorCode::kNotFound) return status;
-  if (is_found || stage.source == "/") return code;
-  return Status(ErrorCode::kNotFound, concat("no file matches ", stage.source));
+  OutCopies copies(file_system, connection, stage, options, console);
+  if (stage.is_pattern) return copies.all_below(stage.source == "/" ? stage.source : fixed_folder(stage.source));
+  WEIR_TRY(const client::Stat found, file_system.stat(stage.source));
+  if (!found.is_directory) return copies.one(stage.source, stage.target);
+  WEIR_RETURN_IF_ERROR(make_local_folder(stage.target));
+  return copies.all_below(stage.source);
 }
 
 }  // namespace weir::cli::internal

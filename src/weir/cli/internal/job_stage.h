@@ -25,6 +25,8 @@ struct StageOut {
   /// Where the file of that name goes; nothing if it is not among those that are copied.  Below a folder or pattern, names
   /// are kept from the last folder on that the pattern spells out: /run/*/x of /run/1/x goes to TARGET/1/x.
   [[nodiscard]] std::optional<std::string> target_of(const std::string& path) const;
+  /// As the user wrote it.
+  [[nodiscard]] std::string name() const { return is_pattern && source == "/" ? "all" : source; }
 };
 
 /// "SRC[:DST]": a local file or folder, and its name in the file system [/ and its last part].

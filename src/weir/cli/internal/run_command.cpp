@@ -225,7 +225,7 @@ Result<int> stage_all_out(const Job& job, const JobKeeper& keeper, const Records
     const auto copy = [&]() -> Result<int> {
       Result<int> code = stage_out(keeper.connection(), stage, what_is_outside(records), console);
       if (code.is_ok()) return code;
-      code = Status(code.status().code(), concat("--stage-out ", stage.source, ": ", code.status().message()));
+      code = Status(code.status().code(), concat("--stage-out ", stage.name(), ": ", code.status().message()));
       if (!has_failed || code.status().code() != ErrorCode::kNotFound) return code;
       console.err << "weir run: not staged out: " << code.status().message() << '\n';
       return kExitOk;
