@@ -51,7 +51,8 @@ depends() {
   dpkg-deb --field "$folder/$1"_*.deb Depends | grep -qE "(^|, )$2([ ,]|\$)" || fail "$1 does not depend on $2"
 }
 
-holds weir bin/weir 'lib/libweir\.so\.[0-9]+' 'lib/libweir\.so\.[0-9.]+' share/man/man1/weir.1
+holds weir bin/weir 'lib/libweir\.so\.[0-9]+' 'lib/libweir\.so\.[0-9.]+' share/man/man1/weir.1 \
+  share/bash-completion/completions/weir
 lacks weir '\.(h|a|cmake|pc)$|/libweir\.so$'
 depends weir libc6
 depends weir 'librocksdb[0-9.]+'
@@ -61,6 +62,12 @@ holds libweir-dev include/clf.h include/weir.h include/weir/client/file_system.h
 lacks libweir-dev '/bin/|/internal/|testing\.h|\.so\.'
 depends libweir-dev weir
 depends libweir-dev libucx-dev
+
+recommended=$(dpkg-deb --field "$folder"/weir_*.deb Recommends)
+for mpi in openmpi mpich; do
+  [ ! -f "$(echo "$folder/weir-$mpi"_*.deb)" ] || echo "$recommended" | grep -qE "(^|[|] )weir-$mpi( [|]|\$)" ||
+    fail "weir does not recommend weir-$mpi: '$recommended'"
+done
 
 if grep -q -- '-openmpi' "$folder/log"; then
   holds weir lib/libweir_preload.so

@@ -59,14 +59,14 @@ class CopyCommandsTest : public testing::FileCommandsTest {
     return local(name);
   }
 
-  // Interrupted when it first tells how far it is.
+  // Interrupted when it first tells how far it is.  (By SIGTERM: where tests run in the background, shells have them ignore SIGINT.)
   Outcome run_interrupted(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--fs", fs_});
     std::vector<const char*> argv{"weir"};
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     std::istringstream in;
     std::ostringstream out;
-    WatchedText text([] { ::kill(::getpid(), SIGINT); });
+    WatchedText text([] { ::kill(::getpid(), SIGTERM); });
     std::ostream err(&text);
     const Terminal terminal{.is_terminal = false, .columns = 80, .is_error_terminal = true};
     const int code = cli::run(static_cast<int>(argv.size()), argv.data(), in, out, err, terminal);
@@ -175,7 +175,7 @@ TEST_P(CopyCommandsTest, InterruptedCopiesLeaveNothing) {
   std::jthread writer([&] {
     const Descriptor end(::open(pipe.c_str(), O_WRONLY));
     ASSERT_EQ(::write(end.get(), "some", 4), 4);
-    ::kill(::getpid(), SIGINT);
+    ::kill(::getpid(), SIGTERM);
     char none = 0;
     const Descriptor never(::open(local("released").c_str(), O_RDONLY));
     static_cast<void>(!::read(never.get(), &none, 1));
@@ -413,10 +413,10 @@ TEST(InterruptionTest, NotesTheFirstSignalAndLeavesIgnoredOnesAlone) {
   EXPECT_EXIT(
       {
         const internal::InterruptionGuard guard;
-        std::raise(SIGINT);
-        std::raise(SIGINT);
+        std::raise(SIGTERM);
+        std::raise(SIGTERM);
       },
-      ::testing::KilledBySignal(SIGINT), "");
+      ::testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace

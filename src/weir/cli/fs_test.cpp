@@ -229,7 +229,7 @@ TEST(ParallelCopyTest, StopsAtCtrlC) {
   internal::CopyOptions options;
   options.chunk_bytes = 1;
   const Status status = internal::copy_in_parallel(0, 100'000'000, options, [&](Offset at, std::span<std::byte>) {
-    if (at == 100) std::raise(SIGINT);
+    if (at == 100) std::raise(SIGTERM);
     return Status::ok();
   });
   EXPECT_EQ(status.message(), internal::kInterrupted);

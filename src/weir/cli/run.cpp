@@ -21,13 +21,13 @@ using internal::Console;
 using internal::Selection;
 
 constexpr char kExamples[] =
+    "Exit codes: 0 done, 1 the answer is no, 2 wrong usage or it failed, 130 interrupted; `weir run` has that of its "
+    "command.\n\n"
     "Examples:\n"
     "  weir run -- mpirun -n 8 ./simulation weir:/out.dat\n"
     "  weir up --servers 4 && weir put input.dat /input.dat && weir ls -l\n"
     "  weir layout show 'hpf(shape=[8,8], dist=(*,BLOCK), grid=[1,4])'\n"
-    "  weir help put\n\n"
-    "Exit codes: 0 done, 1 the answer is no, 2 wrong usage or it failed, 130 interrupted; `weir run` has that of its "
-    "command.\n";
+    "  weir help put\n";
 
 struct ParsedCommand {
   const CLI::App* command;

@@ -84,7 +84,7 @@ TEST_F(SelfDescriptionTest, EveryCommandAndOptionIsInTheManual) {
 TEST_F(SelfDescriptionTest, TheManualIsCleanRoff) {
   const std::string file = write(weir({"manual"}).out);
   if (output_of("groff --version").find("GNU groff") == std::string::npos) GTEST_SKIP() << "groff is not here";
-  EXPECT_EQ(output_of("groff -man -wall -Tutf8 " + file + " >/dev/null"), "");
+  EXPECT_EQ(output_of("(groff -man -wall -Tutf8 " + file + " 2>&1 >/dev/null)"), "");
   const std::string text = output_of("groff -man -Tascii -P-cbou " + file);
   EXPECT_THAT(text, HasSubstr("weir put [OPTION...] SOURCE TARGET"));
   EXPECT_THAT(text, HasSubstr("hpf(shape=[4096,4096], elem=8, dist=(*,BLOCK), grid=[1,4])"));

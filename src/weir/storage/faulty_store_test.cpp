@@ -66,7 +66,7 @@ TEST(FaultyStoreTest, EachOperationCanBeMadeToFail) {
     EXPECT_EQ(failed, faulty.faults->fired() ? 1 : 0);
     if (!faulty.faults->fired()) break;
   }
-  EXPECT_EQ(n, 11);
+  EXPECT_EQ(n, 12);
 }
 
 TEST(FaultyStoreTest, FailsBeforeOrAfterTheOperation) {
@@ -82,9 +82,9 @@ TEST(FaultyStoreTest, FailsBeforeOrAfterTheOperation) {
 
 TEST(FaultyStoreTest, ADeadStoreStaysDead) {
   Faulty faulty{{.fail_at = 2, .stays = true}};
-  EXPECT_EQ(use_all(*faulty.store), 9);
-  EXPECT_EQ(use_all(*faulty.store), 11);
-  EXPECT_EQ(faulty.faults->count(), 22);
+  EXPECT_EQ(use_all(*faulty.store), 10);
+  EXPECT_EQ(use_all(*faulty.store), 12);
+  EXPECT_EQ(faulty.faults->count(), 24);
 }
 
 TEST(FaultyKeyValueTest, CountsTogetherWithAStore) {

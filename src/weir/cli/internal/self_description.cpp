@@ -175,26 +175,30 @@ std::string synopsis(const CLI::App& command, const std::string& path) {
   return line;
 }
 
-// Summaries are one line; footers are paragraphs, and examples behind "Examples:".
+// Footers are paragraphs, and indented lines that stay as they are: examples and tables.
 void add_footer(const std::string& footer, std::string& page) {
-  const std::size_t at = footer.find("Example");
-  const std::string text = footer.substr(0, at);
-  if (text.find_first_not_of(" \n") != std::string::npos) page += concat(".PP\n", roff(text));
-  if (!page.empty() && page.back() != '\n') page += '\n';
-  if (at == std::string::npos) return;
-  const std::size_t line = footer.find('\n', at);
-  if (line == std::string::npos) return;
-  page += concat(".PP\n.nf\n", roff(footer.substr(line + 1)));
-  if (page.back() != '\n') page += '\n';
-  page += ".fi\n";
+  bool is_table = false;
+  page += ".PP\n";
+  for (std::size_t at = 0; at < footer.size();) {
+    const std::size_t end = std::min(footer.find('\n', at), footer.size());
+    const std::string line = footer.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("Example")) continue;
+    const bool is_indented = line.starts_with("  ");
+    if (is_indented != is_table) page += is_indented ? ".nf\n" : ".fi\n";
+    is_table = is_indented;
+    page += line.empty() ? ".PP\n" : roff(line) + "\n";
+  }
+  if (is_table) page += ".fi\n";
 }
 
 void add_options(const CLI::App& command, std::string& page) {
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group().empty()) continue;
+    if (option->get_group().empty() || option == command.get_help_ptr()) continue;
     const std::string name = option->get_positional() ? option->get_name(true) : option->get_name(false, true);
     const bool takes_value = !option->get_positional() && option->get_items_expected_max() > 0;
-    const std::string values = values_of(*option);
+    std::string values = values_of(*option);
+    std::replace(values.begin(), values.end(), ' ', '|');
     const std::string value =
         !takes_value ? "" : concat(" \\fI", roff(values.empty() ? option->get_type_name() : values), "\\fR");
     page += concat(".TP\n\\fB", roff(name), "\\fR", value, "\n", roff(option->get_description()), "\n");
@@ -260,7 +264,7 @@ std::string bash_completion(const CLI::App& app) {
 }
 
 std::string manual_page(const CLI::App& app) {
-  std::string page = concat(".TH WEIR 1 \"\" \"weir ", kVersion, "\" \"User Commands\"\n");
+  std::string page = concat(".TH WEIR 1 \"\" \"weir ", kVersion, "\" \"User Commands\"\n.ad l\n.nh\n");
   page += ".SH NAME\nweir \\- parallel file system and I/O runtime for array data\n";
   page += concat(".SH SYNOPSIS\n", synopsis(app, "weir"),
                  "\n.br\n\\fBweir run\\fR [\\fIOPTION\\fR...] \\fB\\-\\-\\fR \\fICOMMAND\\fR...\n");
@@ -275,11 +279,13 @@ std::string manual_page(const CLI::App& app) {
       "takes everything away at the end. \\fBweir up\\fR starts one that stays, and the commands on files work on it. "
       "Names in the file\n"
       "system are absolute; \\fIweir:/x\\fR, \\fI/x\\fR and \\fIx\\fR mean the same. Sizes take K, M, G and T, powers "
-      "of 1024.\n";
+      "of 1024.\n"
+      "Every command takes \\fB\\-h\\fR and \\fB\\-\\-help\\fR.\n";
   page += ".SH COMMANDS\n";
   add_commands(app, "weir", page);
+  const std::string footer = app.get_footer();
   page += ".SH EXAMPLES\n";
-  add_footer(app.get_footer(), page);
+  add_footer(footer.substr(std::min(footer.find("Example"), footer.size())), page);
   page += ".SH EXIT STATUS\n";
   add_paragraphs(kExitCodes, page);
   page += ".SH ENVIRONMENT\n";
@@ -298,7 +304,7 @@ void add_self_description(CLI::App& app, Selection& selection) {
       [&app](const HelpOptions& options, Console& console) { return show_help(app, options, console); });
   add_command<NoOptions>(
       app, selection, "completion", "Print a script that teaches bash the commands and options",
-      "Packages and `cmake --install` install it.  Example:\n  source <(weir completion)\n",
+      "Packages and `cmake --install` install it.\n\nExample:\n  source <(weir completion)\n",
       [](CLI::App&, NoOptions&) {},
       [&app](const NoOptions&, Console& console) -> Result<int> {
         console.out << bash_completion(app);
