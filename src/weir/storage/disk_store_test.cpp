@@ -406,14 +406,14 @@ TEST_F(DiskStoreTest, TellsItsOwnBytesFromThoseOfTheDisk) {
   open();
   const Result<Offset> empty = store_->stored_bytes();
   ASSERT_THAT(empty, IsOk());
-  EXPECT_THAT(internal::write(*store_, kId, 0, bytes_), IsOk());
-  EXPECT_THAT(store_->sync(kId), IsOk());
+  EXPECT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
+  EXPECT_THAT(store_->sync(kDiskId), IsOk());
   const Result<Offset> full = store_->stored_bytes();
   ASSERT_THAT(full, IsOk());
   EXPECT_GE(*full, *empty + static_cast<Offset>(bytes_.size()));
   EXPECT_LE(*full, *empty + 2 * static_cast<Offset>(bytes_.size()) + (Offset{1} << 20));
   EXPECT_NE(store_->usage()->disk, 0U);
-  EXPECT_THAT(store_->remove(kId), IsOk());
+  EXPECT_THAT(store_->remove(kDiskId), IsOk());
   EXPECT_THAT(store_->stored_bytes(), IsOkAndHolds(*empty));
 }
 
