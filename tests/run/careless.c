@@ -1,9 +1,9 @@
 /* An MPI program that knows nothing of Weir, and does not look at what functions return.
 
-   careless FILE BYTES [COPY]
+   careless FILE BYTES [late | COPY]
 
-   Each rank writes so many bytes to its part of the file, 1 MiB at a time, and closes it.  With COPY it then waits until there is a local file of
-   that name, at most a minute, and is content only then. */
+   Each rank writes so many bytes to its part of the file, 1 MiB at a time, and closes it.  With `late` it writes once more after that; with COPY it waits
+   until there is a local file of that name, at most a minute, and is content only then. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -28,8 +28,11 @@ int main(int argc, char** argv) {
     MPI_File_write_at(file, rank * bytes + done, memory, count, MPI_BYTE, MPI_STATUS_IGNORE);
     done += count;
   }
+  MPI_File closed = file;
   MPI_File_close(&file);
-  if (argc > 3) {
+  if (argc > 3 && strcmp(argv[3], "late") == 0) {
+    MPI_File_write_at(closed, 0, memory, 1, MPI_BYTE, MPI_STATUS_IGNORE);
+  } else if (argc > 3) {
     int turns = 6000;
     while (access(argv[3], F_OK) != 0 && --turns > 0) usleep(10000);
     if (turns == 0) MPI_Abort(MPI_COMM_WORLD, 8);

@@ -138,6 +138,8 @@ for mpi in $mpis; do
   job "$mpi, full store, --fail-on-io-error" 2 --fail-on-io-error --quiet -- \
     "$work/launch-$mpi" -n 2 "$work/$mpi" weir:/full 50331648
   says "I/O calls failed."
+  job "$mpi, write after close" 0 -- "$work/$mpi" weir:/late 10 late
+  says "a closed file: MPI_File_write_at, 1 time on rank 0"
   rm -f "$work/drained"
   job "$mpi, --drain" 0 --drain --stage-out "/big:$work/drained" -- \
     "$work/launch-$mpi" -n 2 "$work/$mpi" weir:/big 3000000 "$work/drained"

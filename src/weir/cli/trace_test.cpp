@@ -267,6 +267,8 @@ TEST(JobLineTest, IsOneLineWithAllThatMatters) {
   traces[0].is_whole = false;
   traces[0].failures = {{"/out", "c", 2, ""}};
   EXPECT_THAT(job_line(summarize(traces), 2), HasSubstr("; 2 failed calls; 1 rank did not end normally"));
+  traces[0].failures[0].count = 1;
+  EXPECT_THAT(job_line(summarize(traces), 2), HasSubstr("; 1 failed call; "));
 }
 
 TEST(LayoutAdviceTest, NamesTheLayoutThatFits) {

@@ -37,8 +37,9 @@ std::string job_line(const IoSummary& summary, double seconds) {
   if (seconds > 0) {
     line += fmt::format("; I/O took {:.2g} % of {}", 100 * io_seconds / seconds, human_seconds(seconds));
   }
-  line += summary.failed_calls == 0 ? std::string("; no failed calls")
-                                    : concat("; ", summary.failed_calls, " failed calls");
+  line += summary.failed_calls == 0
+              ? std::string("; no failed calls")
+              : concat("; ", summary.failed_calls, summary.failed_calls == 1 ? " failed call" : " failed calls");
   if (summary.cut_off > 0) {
     line += concat("; ", summary.cut_off, summary.cut_off == 1 ? " rank" : " ranks", " did not end normally");
   }

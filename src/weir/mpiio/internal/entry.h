@@ -35,7 +35,9 @@ int dispatch(const char* call, MPI_File handle, Ours ours, Real real) {
     return handle_error(named(call, file->path(), outcome), file->error_handler(), handle);
   }
   if (is_closed_file(handle)) {
-    return handle_error(fail(MPI_ERR_FILE, call, ": the file has been closed"), default_handler(), MPI_FILE_NULL);
+    const Outcome outcome = fail(MPI_ERR_FILE, call, ": the file has been closed");
+    trace::failed("a closed file", call, outcome.message());
+    return handle_error(outcome, default_handler(), MPI_FILE_NULL);
   }
   return real();
 }
