@@ -97,9 +97,7 @@ class Check {
       if (!names[i].attributes.is_directory && !is_pending) look_at_file(names[i]);
     }
     for (const Stored& one : stored) WEIR_RETURN_IF_ERROR(look_at(one));
-    for (const auto& [data, subfiles] : orphans_) {
-      if (!uncertain_.contains(data)) settle(data, subfiles);
-    }
+    for (const auto& [data, subfiles] : orphans_) settle(data, subfiles);
     if (options_.read_data) read_all(names);
     return std::move(report_);
   }
@@ -265,7 +263,6 @@ class Check {
       return Status::ok();  // removed since
     } else {
       find(Finding::Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
-      if (info.status().code() != ErrorCode::kCorrupt) uncertain_.insert(data);
     }
     if (unfinished_.contains(data)) {
       remove_copy(one);
@@ -382,7 +379,6 @@ class Check {
   std::vector<std::uint64_t> stores_;   // likewise; 0: not known
   std::set<std::uint64_t> unfinished_;  // data of relayouts that were ended
   std::map<std::uint64_t, std::vector<server::FoundSubfile>> orphans_;
-  std::set<std::uint64_t> uncertain_;  // of these, some could not be looked at: left alone
 };
 
 }  // namespace

@@ -208,6 +208,52 @@ TEST_F(LossTest, OrphansOfWhichNothingIsKnownKeepEveryByte) {
   EXPECT_THAT(check().findings, IsEmpty());
 }
 
+TEST_F(LossTest, OrphansEndWhereTheirBytesDo) {
+  down();
+  fs::copy(metadata(), directory_.path() + "/old-copy", fs::copy_options::recursive);
+  up();
+  make("/x", 2'500, 1, "stripe(unit=1000, over=2)");
+  const std::uint32_t second = fs().open("/x")->targets()[1];
+  down();
+  fs::remove_all(metadata());
+  fs::rename(directory_.path() + "/old-copy", metadata());
+  for (const char* extension : {".about", ".data", ".sums"}) {
+    for (const std::string& file : files_in(store(static_cast<int>(second)), extension)) fs::remove(file);
+  }
+  for (const std::string& file : files_in(path(), ".about")) fs::remove(file);
+  up();
+  EXPECT_TRUE(check(true).findings.at(0).is_repaired);
+  const auto lost = fs().list("/lost+found");
+  ASSERT_THAT(*lost, SizeIs(1));
+  EXPECT_EQ(read("/lost+found/" + (*lost)[0].name).size(), 1'500U) << "not where the file did";
+}
+
+TEST_F(LossTest, ASubfileThatIsNotWhereItsFileHasItIsLeftAlone) {
+  make("/x", 100, 1, "stripe(unit=1000, over=1)");
+  const std::uint32_t target = fs().open("/x")->targets()[0];
+  down();
+  for (const char* extension : {".data", ".sums"}) {
+    for (const std::string& file : files_in(store(static_cast<int>(target)), extension)) {
+      const fs::path copy = store(static_cast<int>(1 - target)) / fs::relative(file, store(static_cast<int>(target)));
+      fs::create_directories(copy.parent_path());
+      fs::copy(file, copy);
+    }
+  }
+  up();
+  const CheckReport report = check(true);
+  ASSERT_THAT(kinds(report), ElementsAre(Finding::Kind::kOrphan));
+  EXPECT_THAT(report.findings[0].what, HasSubstr("left alone"));
+  EXPECT_FALSE(report.findings[0].is_repaired);
+  EXPECT_THAT(files_in(path(), ".data"), SizeIs(2));
+  EXPECT_THAT(fs().list("/lost+found"), StatusIs(ErrorCode::kNotFound)) << "two files would have the same data";
+}
+
+TEST_F(LossTest, ARelayoutThatHasEndedIsTold) {
+  make("/x", 5'000, 1);
+  ASSERT_THAT(fs().relayout("/x", *layout::parse("stripe(unit=7, over=5)")), IsOk());
+  EXPECT_EQ(check().stale_sidecars, 0);
+}
+
 TEST_F(LossTest, DataAndChecksumsThatAreBothGoneAreFound) {
   make("/x", 5'000, 1);
   down();
@@ -324,6 +370,34 @@ TEST(MissingTargetTest, ServersAndStoresThatAFileHasBytesOnAndThatAreNotThereAre
   for (const Finding& finding : report->findings) EXPECT_EQ(finding.kind, Finding::Kind::kMissing);
   EXPECT_THAT(report->findings[0].what, AllOf(HasSubstr("/x: subfile 0"), HasSubstr("that is lost")));
   EXPECT_THAT(report->findings[1].what, AllOf(HasSubstr("/x: subfile 1"), HasSubstr("only 1 servers")));
+}
+
+TEST(UnfinishedRelayoutTest, ItsCopiesGoAndTheFileStays) {
+  const Cluster cluster({.store = "disk", .servers = 1});
+  const FileSystem fs = cluster.connect();
+  const auto file = fs.create("/x", *layout::parse("stripe(unit=4, over=1)"));
+  ASSERT_THAT(file, IsOk());
+  ASSERT_THAT(file->linear()->write(0, Bytes(100, std::byte{1})), IsOk());
+  const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
+  wire::BeginRelayoutT begin;
+  begin.path = "/x";
+  begin.layout = wire::to_bytes(*layout::parse("stripe(unit=8, over=1)"));
+  const auto after = session->call<wire::AttributesT>(0, std::move(begin));
+  ASSERT_THAT(after, IsOk());
+  wire::WritePiecesT copy;
+  copy.subfile = std::make_unique<wire::Subfile>(after->data, 0);
+  copy.pieces.emplace_back(0, 50);
+  const Bytes half(50, std::byte{1});
+  internal::Outgoing call{0, wire::encode_request(std::move(copy), 10'000), half, {}, {}};
+  ASSERT_THAT(session->run_all({&call, 1}), IsOk());
+
+  const auto report = fs.check({.repair = true, .read_data = false, .progress = {}});
+  ASSERT_THAT(report, IsOk());
+  EXPECT_THAT(report->findings, SizeIs(2));
+  for (const Finding& finding : report->findings) EXPECT_TRUE(finding.is_repaired) << finding.what;
+  EXPECT_THAT(fs.list("/lost+found"), StatusIs(ErrorCode::kNotFound)) << "a copy is not worth a name";
+  EXPECT_EQ(*fs.open("/x")->size(), 100);
+  EXPECT_THAT(fs.check()->findings, IsEmpty());
 }
 
 // Every operation of the store and of the metadata fails once while fsck repairs: no byte is lost, and it can be done again.
