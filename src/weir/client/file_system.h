@@ -199,8 +199,8 @@ class File {
   Status truncate(Offset size) const;
   /// Takes room for the first `size` bytes, and makes the file at least so long.
   Status preallocate(Offset size) const;
-  /// When it returns, what was written through this file and its views is safe from crashes, as far as the stores can promise that, and so is the
-  /// file's name.
+  /// When it returns, what was written through this file and its views is safe from crashes, as far as the stores can
+  /// promise that, and so is the file's name.
   /// \error kIoError if a server was started again since: what was written to it and not synced before may be lost.  Told once.
   Status sync() const;
   /// Something was written through this file or its views since the last sync.
@@ -310,7 +310,8 @@ class FileSystem {
                     const std::vector<std::uint32_t>& targets = {}) const;
   /// Moves the bytes target to target by plan; all or nothing.  Readers go on meanwhile; writers wait, as long as calls may take.
   Status relayout(const std::string& path, const layout::Partition& layout, const RelayoutOptions& options = {}) const;
-  /// When it returns, all that was done before, by anybody, is safe from crashes, as far as the stores can promise that: bytes and names.
+  /// When it returns, all that was done before, by anybody, is safe from crashes, as far as the stores can promise
+  /// that: bytes and names.
   /// \error the first of any server
   Status sync() const;
   /// A number that clients share; others find it by its id.  \error kNotFound if it is gone

@@ -1,5 +1,5 @@
-// The power fails at every step of a day's work, for names and bytes together: what was reported durable is there, what was removed is gone, and no file
-// shows bytes of another.
+// The power fails at every step of a day's work, for names and bytes together: what was reported durable is there, what
+// was removed is gone, and no file shows bytes of another.
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,6 @@
 // Who waits until names are durable, and who does not; and what is left of them when the power fails.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -79,6 +80,8 @@ class HeldSyncs {
     release(Status::ok());
   }
 
+  std::atomic<bool> last_frees_room{false};  ///< Of the batch that was applied last.
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -94,7 +97,10 @@ class HoldingKeyValue final : public storage::KeyValue {
               const std::function<bool(std::string_view, std::string_view)>& visit) override {
     return map_->scan(prefix, after, visit);
   }
-  Status apply(const storage::Batch& batch, bool) override { return map_->apply(batch, false); }
+  Status apply(const storage::Batch& batch, bool) override {
+    held_->last_frees_room = batch.frees_room;
+    return map_->apply(batch, false);
+  }
   void sync(Done done) override { held_->add(std::move(done)); }
 
  private:
@@ -177,6 +183,16 @@ TEST_F(DurableNamesTest, ChangesAreAnsweredWhenTheyAreDurable) {
   expect_waits("remove", remove_request("/c"), false);
   expect_waits("sync names", wire::SyncNamesT{}, false);
   EXPECT_NE(made.file, 0U);
+}
+
+TEST_F(DurableNamesTest, OnlyRemovalsUseWhatIsKeptForAFullDisk) {
+  held_->open();
+  make("/a");
+  EXPECT_FALSE(held_->last_frees_room);
+  EXPECT_THAT(peer_->call(directory_request("/d")).status, IsOk());
+  EXPECT_FALSE(held_->last_frees_room);
+  EXPECT_THAT(peer_->call(remove_request("/a")).status, IsOk());
+  EXPECT_TRUE(held_->last_frees_room);
 }
 
 TEST_F(DurableNamesTest, AFailedSyncFailsThoseWhoWait) {
@@ -268,6 +284,24 @@ TEST(DurableNumbersTest, NoNumberComesAgainAfterALossOfPower) {
     EXPECT_GE(used.size(), 16U) << "it does not start again";
     if (!power->was_cut() || HasFailure()) break;
   }
+}
+
+TEST(RelayoutNamesTest, ARelayoutGoesWithItsFile) {
+  const net::Identity ada = internal::user(1000);
+  const std::unique_ptr<storage::KeyValue> store = storage::make_memory_key_value();
+  const auto metadata = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}});
+  ASSERT_THAT(metadata, IsOk());
+  for (const char* path : {"/removed", "/replaced", "/new"}) {
+    ASSERT_THAT((*metadata)->create(create_request(path), ada), IsOk());
+    wire::BeginRelayoutT begin;
+    begin.path = path;
+    begin.layout = layout_bytes("stripe(unit=2, over=1)");
+    ASSERT_THAT((*metadata)->begin_relayout(begin, ada), IsOk());
+  }
+  ASSERT_THAT((*metadata)->remove(remove_request("/removed"), ada), IsOk());
+  internal::expect_consistent(*store);
+  ASSERT_THAT((*metadata)->rename(rename_request("/new", "/replaced"), ada), IsOk());
+  internal::expect_consistent(*store);
 }
 
 // ---- damage

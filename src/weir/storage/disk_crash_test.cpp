@@ -165,9 +165,11 @@ TEST(DiskCrashTest, AKilledProcessLosesNothingSynced) {
 
 // Follows the store's system calls, and makes directories as a loss of power could leave them.
 //
-//   contents   of each file, every sector is as last synced (fsync, fdatasync, syncfs) or as it is now, and so is the length
-//   names      files come, go and are renamed in order, as journals of file systems keep them; those up to the last fsync of a directory that
-//              changed it are durable, and of the others any number survives, the first ones first
+//   contents   of each file, every sector is as last synced (fsync, fdatasync, syncfs) or as it is now, and so is the
+//              length
+//   names      files come, go and are renamed in order, as journals of file systems keep them; those up to the last
+//              fsync of a directory that changed it are durable, and of the others any number survives, the first
+//              ones first
 class PowerFailure {
  public:
   PowerFailure(std::string directory, std::mt19937_64& random) : directory_(std::move(directory)), random_(random) {}

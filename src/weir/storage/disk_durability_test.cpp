@@ -61,7 +61,7 @@ TEST_F(DiskDurabilityTest, SettingsAreDurableBeforeTheStoreIsUsed) {
                                         "rename settings.new settings", "fsync ."));
 }
 
-TEST_F(DiskDurabilityTest, ASyncMakesContentsDurableThenSumsThenNames) {
+TEST_F(DiskDurabilityTest, ASyncMakesContentsDurableThenNamesThenSums) {
   const auto store = open();
   const std::string folder = internal::folder_of(kOne);
   const std::string data = folder + "/7.0.0.data";
@@ -71,8 +71,9 @@ TEST_F(DiskDurabilityTest, ASyncMakesContentsDurableThenSumsThenNames) {
   EXPECT_THAT(calls.done(), ElementsAre("mkdir " + folder, "open " + sums, "open " + data, "pwrite " + data));
   calls.clear();
   ASSERT_THAT(store->sync(kOne), IsOk());
-  EXPECT_THAT(calls.done(), ElementsAre("ftruncate " + sums, "fdatasync " + data, "fdatasync " + sums, "pwrite " + sums,
-                                        "pwrite " + sums, "fdatasync " + sums, "fsync " + folder, "fsync ."));
+  EXPECT_THAT(calls.done(),
+              ElementsAre("ftruncate " + sums, "fdatasync " + data, "fdatasync " + sums, "fsync " + folder, "fsync .",
+                          "pwrite " + sums, "pwrite " + sums, "fdatasync " + sums));
   calls.clear();
   ASSERT_THAT(store->sync(kOne), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre()) << "nothing was written since";
@@ -120,6 +121,32 @@ TEST_F(DiskDurabilityTest, FencesAreReplacedAsAWhole) {
   EXPECT_THAT(calls.done(), ::testing::IsSupersetOf({"fsync fences.new", "rename fences.new fences", "fsync ."}));
   EXPECT_EQ(calls.done().back(), "fsync .");
   EXPECT_THAT(store->kept_fences(), IsOkAndHolds(second));
+}
+
+// A crash in the middle of a sync left a sum behind the length that counts.  The subfile must not grow over it.
+TEST_F(DiskDurabilityTest, SumsBehindTheEndAreClearedDurablyWhenOpened) {
+  ASSERT_THAT(internal::write(*open(), kOne, 0, bytes()), IsOk());  // synced when the store is closed
+  const std::string sums = directory() + "/" + internal::folder_of(kOne) + "/7.0.0.sums";
+  Bytes image = internal::load_file(sums);
+  const auto at = static_cast<std::size_t>(internal::kSumsStart) + 2 * sizeof(std::uint64_t);
+  ASSERT_LT(at, image.size());
+  image[at] = std::byte{42};
+  internal::save_file(sums, image);
+  {
+    InterposedCalls calls(directory());
+    const auto store = open();
+    ASSERT_THAT(store->info(kOne).status(), IsOk());
+    EXPECT_EQ(calls.count("fdatasync " + internal::folder_of(kOne) + "/7.0.0.sums"), 1);
+    EXPECT_EQ(internal::load_file(sums)[at], std::byte{0});
+    ASSERT_THAT(store->truncate(kOne, 4 * kBlockBytes, 0), IsOk());
+    EXPECT_THAT(internal::read(*store, kOne, 2 * kBlockBytes, kBlockBytes),
+                IsOkAndHolds(Bytes(static_cast<std::size_t>(kBlockBytes))));
+  }
+  const auto store = open();
+  InterposedCalls calls(directory());
+  EXPECT_THAT(internal::read(*store, kOne, 2 * kBlockBytes, kBlockBytes),
+              IsOkAndHolds(Bytes(static_cast<std::size_t>(kBlockBytes))));
+  EXPECT_EQ(calls.count("fdatasync"), 0) << "there is nothing to clear";
 }
 
 // ---- failures
@@ -194,6 +221,11 @@ TEST_F(DiskDurabilityTest, AFailedSyncOfTheFileSystemReachesAllWhoWrote) {
       ++lost;
     }
     EXPECT_GE(lost, 8);
+    // The lost ones do not keep others from being synced when room is made again.
+    for (const std::uint64_t file : {0x501, 0x502})
+      ASSERT_THAT(internal::write(*store, {file, 0}, 0, bytes(100)), IsOk());
+    EXPECT_EQ(calls.count("fdatasync " + internal::folder_of({0x501, 0}) + "/501.0.0.data"), 1);
+    for (const std::uint64_t file : {0x501, 0x502}) ASSERT_THAT(store->remove({file, 0}), IsOk());
     EXPECT_THAT(store->sync({1, 0}), IsOk());
     for (std::uint64_t i = 0; i < files; ++i) EXPECT_THAT(store->remove({10 + i, 0}), IsOk());
     EXPECT_THAT(internal::write(*store, {10, 0}, 0, bytes(100)), IsOk());

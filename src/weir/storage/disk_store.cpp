@@ -22,11 +22,12 @@
 //   1. Blocks with unknown sums are read back and summed.
 //   2. If the file with the sums is too short: ftruncate.  Crash: it is longer than its header says; cut when next opened.
 //   3. fdatasync of the data, and of the file with the sums if it got longer.  Crash: all new bytes, without sums.
-//   4. Sums, and the header with the new lengths into the slot that is not in use; fdatasync.
+//   4. fsync of the folder, if the files are new; fsync of the directory, if the folder is.
+//      Crash: both files are there, or none, or only the sums, whose header does not speak of data yet.
+//   5. Sums, and the header with the new lengths into the slot that is not in use; fdatasync.
 //      Crash: any of the sums may be there, which is fine, as they are right.  Those behind the length in the header that counts are
 //      cleared when the subfile is next opened.  A torn header has a wrong checksum, and the other one counts.
-//   5. fsync of the folder, if the files are new; fsync of the directory, if the folder is.  Part 0 of a subfile comes last, as it
-//      holds the length of the whole.
+//   Part 0 of a subfile comes last, as it holds the length of the whole.
 //
 // Truncate
 //   1. If sums of blocks to be cut are in the file: they are cleared in the last page that stays, the header gets the new length;
@@ -429,8 +430,8 @@ class DiskStore final : public Store {
     return Status::ok();
   }
 
-  // All there is to sync, with a few waits for the disk instead of some for each part.  Parts that have lost data stay as they are: who syncs them
-  // is told.
+  // All there is to sync, with a few waits for the disk instead of some for each part.  Parts that have lost data stay
+  // as they are: who syncs them is told.
   Status sync_all() {
     std::vector<Entry*> dirty;
     for (auto& entry : parts_) {

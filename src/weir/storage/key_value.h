@@ -43,8 +43,9 @@ class KeyValue {
   virtual Status apply(const Batch& batch, bool durable) = 0;
 
   using Done = std::function<void(const Status&)>;
-  /// Calls `done` once all that was applied before survives a crash of the machine, or with the error that prevents it.  On any thread, maybe
-  /// before this returns; never waits.  Calls that come together share one wait for the disk, and end in the order in which they came.
+  /// Calls `done` once all that was applied before survives a crash of the machine, or with the error that prevents it.
+  /// On any thread, maybe before this returns; never waits.  Calls that come together share one wait for the disk, and
+  /// end in the order in which they came.
   virtual void sync(Done done) = 0;
 };
 
@@ -54,7 +55,8 @@ Status sync_and_wait(KeyValue& map);
 std::unique_ptr<KeyValue> make_memory_key_value();
 
 /// Opens or makes a database in `directory`; docs/formats.md says what is in it.
-/// \error kCorrupt if part of what was made durable cannot be read any more: nothing is changed then; kNoSpace; kIoError with RocksDB's words
+/// \error kCorrupt if part of what was made durable cannot be read any more: nothing is changed then; kNoSpace;
+/// kIoError with RocksDB's words
 Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& directory);
 
 }  // namespace weir::storage

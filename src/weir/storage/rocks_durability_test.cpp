@@ -1,4 +1,5 @@
-// What RocksKeyValue promises beyond being a map: what is durable when, that damage is found, and that a full disk ends nothing.
+// What RocksKeyValue promises beyond being a map: what is durable when, that damage is found, and that a full disk ends
+// nothing.
 
 #include <algorithm>
 #include <array>
@@ -190,6 +191,26 @@ TEST(RocksDurabilityTest, ALogThatCannotBeWrittenIsAnErrorNotAnAbort) {
   ASSERT_THAT(again.status(), IsOk());
   EXPECT_THAT((*again)->get("before"), IsOkAndHolds(Optional(std::string("value"))));
   EXPECT_THAT((*again)->get("after"), IsOkAndHolds(std::nullopt));
+}
+
+// A record that is written in several pieces: if one is missing, none of the others follows.
+TEST(RocksDurabilityTest, NothingFollowsAGapInTheLog) {
+  const TemporaryDirectory directory;
+  int failures = 0;
+  InterposedCalls calls(directory.path(), [&](const FileCall& call) {
+    return failures > 0 && call.name == "write" && is_log(call.path) && failures-- > 0 ? EIO : 0;
+  });
+  {
+    const auto map = open_rocks_key_value(directory.path());
+    ASSERT_THAT(map.status(), IsOk());
+    ASSERT_THAT((*map)->apply(one("before"), true), IsOk());
+    failures = 1;
+    EXPECT_THAT((*map)->apply(one("lost", std::string(3 << 20, 'v')), false), StatusIs(ErrorCode::kIoError));
+  }
+  const auto again = open_rocks_key_value(directory.path());
+  ASSERT_THAT(again.status(), IsOk());
+  EXPECT_THAT((*again)->get("before"), IsOkAndHolds(Optional(std::string("value"))));
+  EXPECT_THAT((*again)->get("lost"), IsOkAndHolds(std::nullopt));
 }
 
 TEST(GroupCommitTest, SettlesWhenNobodyAsksAndAtTheEnd) {
@@ -458,6 +479,42 @@ TEST(RocksFullDiskTest, RefusesUntilThereIsSpaceAgainAndStillRemoves) {
     EXPECT_THAT((*map)->get(concat("key", i)), IsOkAndHolds(Optional(std::string(2000, 'v')))) << i;
   }
   EXPECT_THAT((*map)->get(concat("key", known)), IsOkAndHolds(std::nullopt));
+}
+
+// RocksDB cannot write out its memory, and stops; when there is space, the next change makes it go on.
+TEST(RocksFullDiskTest, GoesOnAfterItCouldNotWriteOutItsMemory) {
+  const TemporaryDirectory directory;
+  std::atomic<bool> is_full{true};
+  std::promise<void> failed;
+  std::atomic<int> failures{0};
+  InterposedCalls calls(directory.path(), [&](const FileCall& call) {
+    if (!is_full || call.name != "write" || !call.path.ends_with(".sst")) return 0;
+    if (failures++ == 0) failed.set_value();
+    return ENOSPC;
+  });
+  const auto map = open_rocks_key_value(directory.path());
+  ASSERT_THAT(map.status(), IsOk());
+  int known = 0;
+  const auto put = [&] { return (*map)->apply(one(concat("key", known), std::string(16000, 'v')), false); };
+  Status status;
+  while (failures == 0 && status.is_ok() && known < 1000) {
+    status = put();
+    if (status.is_ok()) ++known;
+  }
+  ASSERT_EQ(failed.get_future().wait_for(kDeadline), std::future_status::ready);
+  // It is told soon after that.
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (status.is_ok() && std::chrono::steady_clock::now() < deadline) {
+    status = put();
+    if (status.is_ok()) ++known;
+  }
+  ASSERT_THAT(status, StatusIs(ErrorCode::kNoSpace, HasSubstr(directory.path())));
+  EXPECT_THAT(put(), StatusIs(ErrorCode::kNoSpace)) << "still";
+  is_full = false;
+  EXPECT_THAT((*map)->apply(one("after"), true), IsOk());
+  for (int i = 0; i < known; i += 7) {
+    EXPECT_THAT((*map)->get(concat("key", i)), IsOkAndHolds(Optional(std::string(16000, 'v')))) << i;
+  }
 }
 
 // The same where nothing can be mounted: no room is to be had, and what is there cannot be written to its end.

@@ -1,11 +1,13 @@
 // RocksDB, set up small: metadata of a million files is some 100 MB, and a server may share its machine with the computation.
 //
-// What is durable: batches go to RocksDB's log, in order.  sync() and apply(durable) sync the log, by a thread that does so for all who wait; soon
-// after that, the number of the last change that is durable goes to a file beside the database (internal/watermark.h).
+// What is durable: batches go to RocksDB's log, in order.  sync() and apply(durable) sync the log, by a thread that
+// does so for all who wait; soon after that, the number of the last change that is durable goes to a file beside the
+// database (internal/watermark.h).
 //
 // What opening does: it reads the database without changing it first.
-//   after a loss of power   the log may be torn behind what was synced.  It is read up to the first record that is damaged; if that is before the
-//                           watermark, names are missing that were said to be durable: refused.
+//   after a loss of power   the log may be torn behind what was synced.  It is read up to the first record that is
+//                           damaged; if that is before the watermark, names are missing that were said to be durable:
+//                           refused.
 //   otherwise               a process was killed at most: the last record may be cut off.  Any other damage: refused.
 //
 // What a full disk does: internal/metadata_files.h.
@@ -173,7 +175,8 @@ class RocksKeyValue final : public KeyValue {
     return to_status("scan", directory_, at->status());
   }
 
-  // The log is handed to the operating system at each call: that survives the process.  RocksDB's own `sync` would wait for the disk alone.
+  // The log is handed to the operating system at each call: that survives the process.  RocksDB's own `sync` would wait
+  // for the disk alone.
   Status apply(const Batch& batch, bool durable) override {
     if (!batch.changes.empty()) WEIR_RETURN_IF_ERROR(write(batch));
     return durable ? sync_and_wait(*this) : Status::ok();
@@ -230,7 +233,6 @@ class RocksKeyValue final : public KeyValue {
   // In the thread of commits_.
   Status commit() {
     const std::uint64_t sequence = database_->GetLatestSequenceNumber();
-    WEIR_RETURN_IF_ERROR(files_->log_failure());
     if (sequence <= durable_) return Status::ok();
     WEIR_RETURN_IF_ERROR(to_status("sync", directory_, database_->SyncWAL()));
     durable_ = sequence;

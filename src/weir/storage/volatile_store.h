@@ -1,7 +1,7 @@
 #pragma once
 
-// A store and a key-value map in memory that lose what is not durable when the power fails, for tests: cut the power before the n-th change, for
-// every n, and see what is left.
+// A store and a key-value map in memory that lose what is not durable when the power fails, for tests: cut the power
+// before the n-th change, for every n, and see what is left.
 //
 //   for (int n = 0;; ++n) {
 //     const auto power = std::make_shared<Power>(n);

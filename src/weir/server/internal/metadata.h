@@ -5,9 +5,10 @@
 // Nothing is cached but a counter, so whatever the store says after a crash is the truth.  Every change is one atomic batch; a call that
 // fails has changed nothing, or (if the store itself failed while writing) all of it.
 //
-// Changes survive a crash of the process when a call returns, and a crash of the machine once a sync() that began later has ended: the service
-// (metadata_service.h) says who waits for that.  Numbers are different: they are durable before they are used, or after a loss of power a new file
-// would get the number of one that was forgotten, and show its bytes.
+// Changes survive a crash of the process when a call returns, and a crash of the machine once a sync() that began later
+// has ended: the service (metadata_service.h) says who waits for that.  Numbers are different: they are durable before
+// they are used, or after a loss of power a new file would get the number of one that was forgotten, and show its
+// bytes.
 //
 // Bytes of files are not here: whoever removes or replaces a file is told its attributes and removes the subfiles.
 

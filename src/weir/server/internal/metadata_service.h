@@ -2,9 +2,9 @@
 
 // The metadata service on the wire: Metadata, Locks and CounterTable behind requests.
 //
-// Changes are answered when they are durable: what a caller was told stays so, and it may delete the data of what it removed or replaced.  Requests
-// that come meanwhile wait for the disk together, and it is not the event loop that waits.  Only Create is answered at once: its caller
-// asks for SyncNames when it syncs the file.
+// Changes are answered when they are durable: what a caller was told stays so, and it may delete the data of what it
+// removed or replaced.  Requests that come meanwhile wait for the disk together, and it is not the event loop that
+// waits.  Only Create is answered at once: its caller asks for SyncNames when it syncs the file.
 
 #include <functional>
 

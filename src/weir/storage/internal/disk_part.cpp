@@ -588,9 +588,10 @@ Status Part::sync() {
   WEIR_TRY(const bool has_grown, grow_sums_file());
   WEIR_RETURN_IF_ERROR(sync_data());
   if (has_grown) WEIR_RETURN_IF_ERROR(sync_sums_file());
+  // Before the header speaks of data: sums without data would look like damage.
+  WEIR_RETURN_IF_ERROR(sync_names());
   WEIR_RETURN_IF_ERROR(write_sums());
   WEIR_RETURN_IF_ERROR(sync_sums_file());
-  WEIR_RETURN_IF_ERROR(sync_names());
   return sync_step(SyncStep::kDone);
 }
 

@@ -22,7 +22,8 @@ class GroupCommit {
   struct Work {
     /// Makes durable what was done before it is called.
     std::function<Status()> commit;
-    /// Called some time after a commit, when nobody waits: soon if nobody asks any more, and within a second in any case.
+    /// Called some time after a commit, when nobody waits: soon if nobody asks any more, and within a second in any
+    /// case.
     std::function<void()> settle;
   };
 
@@ -32,7 +33,8 @@ class GroupCommit {
   /// Commits what was asked for, settles, then returns.
   ~GroupCommit();
 
-  /// Calls `done` with the result of a commit that begins after this call.  Calls of `done` come in the order of calls of ask().
+  /// Calls `done` with the result of a commit that begins after this call.  Calls of `done` come in the order of calls
+  /// of ask().
   void ask(Done done);
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
 
-// The system calls by which this test program (and RocksDB in it) changes files and makes them durable: recorded in order, and failed on demand.  They are
-// defined in interposed_calls_test.cpp under the names of the C library's; what io_uring does is not seen.
+// The system calls by which this test program (and RocksDB in it) changes files and makes them durable: recorded in
+// order, and failed on demand.  They are defined in interposed_calls_test.cpp under the names of the C library's; what
+// io_uring does is not seen.
 
 #include <functional>
 #include <mutex>

@@ -51,7 +51,8 @@ bool names_manifest(const std::string& path) { return path.find("/MANIFEST-") !=
 
 }  // namespace
 
-/// A log of RocksDB.  It never learns that appending failed: it would call the file again and abort.  Instead, syncing it fails from then on.
+/// A log of RocksDB.  It never learns that appending failed: it would call the file again and abort.  Instead, syncing
+/// it fails from then on.
 class MetadataLog final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   MetadataLog(MetadataFiles& files, std::string path, std::unique_ptr<rocksdb::FSWritableFile> file)

@@ -1,14 +1,17 @@
 #pragma once
 
-// The files of the metadata database, so that a full disk is found out before RocksDB writes rather than while it does: a log or manifest that it
-// could not append to is beyond repair for it (a build with assertions, as Debian's, aborts).
+// The files of the metadata database, so that a full disk is found out before RocksDB writes rather than while it does:
+// a log or manifest that it could not append to is beyond repair for it (a build with assertions, as Debian's, aborts).
 //
 //   log         has some room when it is made, and gets more before a batch that needs more
-//   spare.log   the next log, with that room: it is renamed when RocksDB begins a new log, as not being able to make one is fatal for RocksDB
-//   reserve     room that is given up when RocksDB could not write out what it has in memory, so that it can, and names can be removed again
+//   spare.log   the next log, with that room: it is renamed when RocksDB begins a new log, as not being able to make
+//               one is fatal for RocksDB
+//   reserve     room that is given up when RocksDB could not write out what it has in memory, so that it can, and names
+//               can be removed again
 //
-// As long as the last two cannot be had, nothing but removals is accepted.  Where the file system cannot take room ahead of use (fallocate), all of this
-// promises nothing, and a disk that is full stops the database until it is opened again.
+// As long as the last two cannot be had, nothing but removals is accepted.  Where the file system cannot take room
+// ahead of use (fallocate), all of this promises nothing, and a disk that is full stops the database until it is opened
+// again.
 
 #include <atomic>
 #include <cstdint>

@@ -1,9 +1,11 @@
 #pragma once
 
-// How far a database is known to be durable, kept beside it: a log that ends earlier has lost something, and a log that ends later may have been torn
-// by a loss of power.  The file has two slots, written in turn, so that a torn write leaves the other; docs/formats.md shows them.
+// How far a database is known to be durable, kept beside it: a log that ends earlier has lost something, and a log that
+// ends later may have been torn by a loss of power.  The file has two slots, written in turn, so that a torn write
+// leaves the other; docs/formats.md shows them.
 //
-// The number of the system's boot is kept too.  If it is the same at the next start, there was no loss of power, and the log cannot be torn at all.
+// The number of the system's boot is kept too.  If it is the same at the next start, there was no loss of power, and
+// the log cannot be torn at all.
 
 #include <cstdint>
 #include <memory>
