@@ -94,6 +94,7 @@ class StallListener final : public rocksdb::EventListener {
     *auto_recovery = false;
   }
   [[nodiscard]] bool is_stalled() const { return is_stalled_; }
+  void note() { is_stalled_ = true; }
   void clear() { is_stalled_ = false; }
 
  private:
@@ -192,7 +193,15 @@ class RocksKeyValue final : public KeyValue {
       const rocksdb::Status added = change.value ? changes.Put(change.key, *change.value) : changes.Delete(change.key);
       WEIR_RETURN_IF_ERROR(to_status("apply", directory_, added));
     }
-    WEIR_RETURN_IF_ERROR(to_status("apply", directory_, database_->Write({}, &changes)));
+    rocksdb::Status written = database_->Write({}, &changes);
+    // RocksDB stopped just now, in a thread of its own, and took nothing.  What prepare() does about that may let a
+    // removal through.
+    if (written.IsNoSpace()) {
+      stall_->note();
+      WEIR_RETURN_IF_ERROR(prepare(batch));
+      written = database_->Write({}, &changes);
+    }
+    WEIR_RETURN_IF_ERROR(to_status("apply", directory_, written));
     return files_->log_failure();
   }
 
@@ -201,10 +210,7 @@ class RocksKeyValue final : public KeyValue {
     WEIR_RETURN_IF_ERROR(files_->log_failure());
     Status reserve = files_->keep_reserve();
     if (stall_->is_stalled()) {
-      if (!reserve.is_ok() && !batch.frees_room) return full(reserve);
-      if (!reserve.is_ok()) WEIR_RETURN_IF_ERROR(use_reserve());
-      WEIR_RETURN_IF_ERROR(to_status("resume", directory_, database_->Resume()));
-      stall_->clear();
+      WEIR_RETURN_IF_ERROR(go_on(batch, reserve));
       reserve = files_->keep_reserve();
     }
     if (!reserve.is_ok() && !(batch.frees_room && has_memory_left())) return full(reserve);
@@ -212,10 +218,18 @@ class RocksKeyValue final : public KeyValue {
     return room.is_ok() ? room : full(room);
   }
 
-  Status use_reserve() {
-    files_->give_up_reserve();
-    const Status spare = files_->keep_spare();
-    return spare.is_ok() ? spare : full(spare);
+  // Lets RocksDB write out its memory; for a removal, with what was in reserve.
+  Status go_on(const Batch& batch, const Status& reserve) {
+    if (!reserve.is_ok() && !batch.frees_room) return full(reserve);
+    stall_->clear();  // before: what fails meanwhile counts
+    rocksdb::Status resumed = reserve.is_ok() ? database_->Resume() : rocksdb::Status::NoSpace();
+    if (!resumed.ok() && batch.frees_room) {
+      files_->give_up_reserve();
+      const Status spare = files_->keep_spare();
+      resumed = spare.is_ok() ? database_->Resume() : rocksdb::Status::NoSpace(spare.message());
+    }
+    if (!resumed.ok()) stall_->note();
+    return to_status("resume", directory_, resumed);
   }
 
   [[nodiscard]] Status full(const Status& status) const {
