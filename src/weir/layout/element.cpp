@@ -159,7 +159,7 @@ bool Element::is_contiguous(Offset from, Offset to) const noexcept {
 }
 
 bool Element::covers(Offset x, Offset x_end) const noexcept {
-  return x >= x_end || (x_end <= kMaxBytes && count_below(x_end) - count_below(x) == x_end - x);
+  return x >= x_end || count_below(x_end) - count_below(x) == x_end - x;
 }
 
 std::optional<Offset> map_between(const Element& a, Offset y, const Element& b) noexcept {

@@ -1,5 +1,7 @@
 #include <weir/layout/element.h>
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include <weir/base/testing.h>
@@ -186,6 +188,59 @@ TEST(ElementTest, LimitIsTheLastByteBelowTheEnd) {
     ASSERT_EQ(element->map_next(*last + 1), std::nullopt);
     ASSERT_EQ(element->map_previous(kMaxBytes - 1), limit - 1);
   });
+}
+
+// At both ends of the file and at every end of a period, against a walk byte by byte.
+TEST(ElementTest, TheClosestBytesAreFoundAtAllLimits) {
+  oracle::for_cases(1000, [](Random& random) {
+    const Pattern pattern = oracle::random_pattern(random);
+    const auto element = Element::create(pattern.set, pattern.placement());
+    ASSERT_THAT(element, IsOk());
+    SCOPED_TRACE(oracle::describe(pattern));
+    const auto previous = [&](Offset x, Offset stop) -> std::optional<Offset> {
+      for (x = std::min(x, kMaxBytes - 1); x >= stop; --x) {
+        if (const auto y = element->map(x)) return y;
+      }
+      return std::nullopt;
+    };
+    const auto next = [&](Offset x, Offset stop) -> std::optional<Offset> {
+      for (; x < stop; ++x) {
+        if (const auto y = element->map(x)) return y;
+      }
+      return std::nullopt;
+    };
+    const Offset periods = 2 * pattern.period + 2;
+    for (Offset x = -1; x < pattern.disp + periods; ++x) {
+      ASSERT_EQ(element->map_previous(x), previous(x, 0)) << x;
+      ASSERT_EQ(element->map_next(x), next(x, pattern.disp + 2 * periods)) << x;
+    }
+    for (Offset back = 0; back < periods; ++back) {
+      const Offset x = kMaxBytes - back;
+      ASSERT_EQ(element->map_previous(x), previous(x, kMaxBytes - 2 * periods)) << "2^62 - " << back;
+      ASSERT_EQ(element->map_next(x), next(x, kMaxBytes)) << "2^62 - " << back;
+    }
+    const Offset furthest = std::numeric_limits<Offset>::max();
+    ASSERT_EQ(element->map_previous(furthest), previous(furthest, kMaxBytes - 2 * periods));
+    ASSERT_EQ(element->map_next(std::numeric_limits<Offset>::min()), next(0, pattern.disp + 2 * periods));
+    ASSERT_EQ(element->map_next(furthest), std::nullopt);
+  });
+}
+
+TEST(ElementTest, NothingIsCountedOrCoveredBeyondTheFile) {
+  const auto whole = Element::create({{0, 2, 0, 1, {}}}, {.disp = 1, .period = 3});
+  ASSERT_THAT(whole, IsOk());
+  EXPECT_EQ(whole->count_below(std::numeric_limits<Offset>::max()), kMaxBytes - 1);
+  EXPECT_TRUE(whole->covers(1, kMaxBytes));
+  EXPECT_FALSE(whole->covers(kMaxBytes - 1, kMaxBytes + 1));
+  EXPECT_EQ(whole->segment_at(kMaxBytes - 3, 100), (Segment{kMaxBytes - 2, 2}));
+  EXPECT_EQ(whole->segment_at(kMaxBytes - 1, 100).length, 0);
+  EXPECT_FALSE(whole->is_contiguous(kMaxBytes - 3, kMaxBytes));
+  // The same where the last period is cut, in another order than that of the file.
+  const auto turned = Element::create({{2, 3, 0, 1, {}}, {0, 1, 0, 1, {}}}, {.disp = 2, .period = 4});
+  ASSERT_THAT(turned, IsOk());
+  EXPECT_EQ(turned->count_below(kMaxBytes + 100), kMaxBytes - 2);
+  EXPECT_EQ(turned->segment_at(kMaxBytes - 4, 100).length, 0);  // these two bytes would lie beyond the end
+  EXPECT_EQ(turned->segment_at(kMaxBytes - 2, 100), (Segment{kMaxBytes - 2, 2}));
 }
 
 TEST(ElementTest, TheEndOfTheFileCutsAnyOrder) {

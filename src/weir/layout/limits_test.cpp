@@ -224,6 +224,27 @@ TEST(LimitsTest, CoprimePeriodsWorkOnTheRangeAskedFor) {
   EXPECT_EQ(mapping->bytes(), bytes);
 }
 
+TEST(LimitsTest, ACommonPeriodBeyondTheFileIsRefused) {
+  // Above 2^62, though an Offset could hold it.
+  const auto a = Element::create({{0, 0, 0, 1, {}}}, {.period = (Offset{1} << 31) + 1});
+  const auto b = Element::create({{0, 0, 0, 1, {}}}, {.period = (Offset{1} << 31) + 3});
+  ASSERT_THAT(a, IsOk());
+  ASSERT_THAT(b, IsOk());
+  EXPECT_THAT(intersect(*a, *b), StatusIs(ErrorCode::kTooComplex, ::testing::HasSubstr("2^62")));
+}
+
+TEST(LimitsTest, NothingIsCommonBeyondTheFile) {
+  // One period of both is as long as the file, and begins at byte 100: what comes round lies beyond the end.
+  const auto head = Element::create({{0, 9, 0, 1, {}}}, {.period = kMaxBytes});
+  const auto rest = Element::create({{0, 0, 0, 1, {}}}, {.disp = 100, .period = 1});
+  ASSERT_THAT(head, IsOk());
+  ASSERT_THAT(rest, IsOk());
+  const auto common = intersect(*head, *rest);
+  ASSERT_THAT(common, IsOk());
+  EXPECT_TRUE(common->is_empty());
+  EXPECT_EQ(common->bytes(), 0);
+}
+
 TEST(LimitsTest, CoprimePeriodsOfManyBlocksStayWithinTheBudget) {
   const Comb a{.length = 40000, .period = 65537, .disp = 0};
   const Comb b{.length = 30000, .period = 65539, .disp = 3};

@@ -1,102 +1,15 @@
-// Layouts made of views: every byte is with the lowest rank that sees it, or in a stripe.
+// Layouts made of views, as MPI programs get them; layout/view_layout_test.cpp has the rest.
 
-#include <weir/layout/view_layout.h>
+#include <numeric>
 
-#include <random>
-
-#include <weir/base/testing.h>
-#include <weir/layout/language.h>
 #include <weir/mpiio/internal/testing.h>
 
 namespace weir::mpiio::internal {
 namespace {
 
-using layout::from_text;
-using layout::GapStripes;
-using layout::layout_of_views;
-using layout::to_text;
 using ::testing::HasSubstr;
-using weir::testing::IsOk;
-using weir::testing::StatusIs;
 
-layout::Element element(const std::string& falls, Offset disp, Offset period) {
-  return layout::Element::create(*layout::parse_falls(falls), {disp, period}).value();
-}
-
-// The views cover what lies behind their displacement; before that the layout goes on with the same pattern.
-void expect_fits(const std::vector<layout::Element>& views, const GapStripes& gaps) {
-  const auto made = layout_of_views(views, gaps);
-  ASSERT_THAT(made, IsOk());
-  Offset start = 0;
-  for (const auto& view : views) start = std::max(start, view.disp());
-  for (Offset x = start; x < start + 2 * made->period() && x < start + 5000; ++x) {
-    const auto owner = made->owner(x);
-    ASSERT_THAT(owner, IsOk());
-    ASSERT_TRUE(*owner) << x;
-    std::size_t first = 0;
-    while (first < views.size() && !views[first].map(x)) ++first;
-    if (first < views.size()) {
-      EXPECT_EQ(**owner, static_cast<Offset>(first)) << x;
-    } else {
-      EXPECT_EQ(**owner, static_cast<Offset>(views.size()) + x % made->period() / gaps.unit % gaps.over) << x;
-    }
-  }
-}
-
-TEST(ViewLayoutTest, TakesViewsThatFitAsTheyAre) {
-  // Columns of an array of 2^20 x 2^20 doubles: few words, however large.
-  std::vector<layout::Element> columns;
-  for (Offset i = 0; i < 4; ++i) {
-    columns.push_back(element(concat("(", i << 21, ",", ((i + 1) << 21) - 1, ",8M,1M)"), 0, Offset{1} << 43));
-  }
-  const auto made = layout_of_views(columns, {});
-  ASSERT_THAT(made, IsOk());
-  EXPECT_EQ(made->element_count(), 4);
-  EXPECT_LT(layout::print(*made).size(), 1000u);
-}
-
-TEST(ViewLayoutTest, TakesDisplacementsAway) {
-  expect_fits({element("(0,3,-,1)", 4, 12), element("(0,3,-,1)", 8, 12), element("(0,3,-,1)", 12, 12)}, {});
-  expect_fits({element("(0,7,-,1)", 30, 12), element("(0,3,-,1)", 2, 12)}, {});
-}
-
-TEST(ViewLayoutTest, GivesOverlapsToTheLowestRankAndStripesGaps) {
-  expect_fits({element("(0,9,-,1)", 0, 40), element("(5,19,-,1)", 0, 40)}, {.unit = 4, .over = 3});
-  expect_fits({element("(0,0,3,4)", 0, 12), element("(0,1,4,2)", 1, 8)}, {.unit = 5, .over = 2});
-}
-
-TEST(ViewLayoutTest, SaysWhyNot) {
-  EXPECT_THAT(layout_of_views({element("(0,0,-,1)", 0, 1), element("(0,0,-,1)", 100, 1)}, {}),
-              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("lower ranks see every byte that rank 1 sees")));
-}
-
-TEST(ViewLayoutTest, FitsRandomViews) {
-  std::mt19937 random(12345);
-  const auto below = [&](int n) { return static_cast<Offset>(random() % static_cast<unsigned>(n)); };
-  int fitted = 0;
-  for (int round = 0; round < 200; ++round) {
-    std::vector<layout::Element> views;
-    for (Offset rank = 0; rank < 1 + below(3); ++rank) {
-      const Offset length = 1 + below(4);
-      const Offset stride = length + below(4);
-      const Offset count = 1 + below(3);
-      const Offset period = stride * count + 3 * below(3);
-      views.push_back(element(concat("(0,", length - 1, ",", stride, ",", count, ")"), below(20), period));
-    }
-    const GapStripes gaps{1 + below(5), 1 + below(3)};
-    if (!layout_of_views(views, gaps).is_ok()) continue;
-    ++fitted;
-    expect_fits(views, gaps);
-    const auto back = from_text(to_text(views[0]));
-    ASSERT_THAT(back, IsOk());
-    EXPECT_EQ(back->falls(), views[0].falls());
-    EXPECT_EQ(back->disp(), views[0].disp());
-    EXPECT_EQ(back->period(), views[0].period());
-  }
-  EXPECT_GT(fitted, 50);
-}
-
-// The same through MPI: rank i's columns are subfile i, and another number of ranks reads them.
+// Rank i's columns are subfile i, and another number of ranks reads them.
 TEST(ViewLayoutTest, IsThatOfTheFirstViews) {
   const std::string name = test_name();
   MPI_Info info = MPI_INFO_NULL;

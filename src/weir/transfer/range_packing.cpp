@@ -171,8 +171,8 @@ namespace {
 
 // The items of a band's sequences that a range of a holds.
 Range items_of(const RangePacking::Band& band, Range range) {
-  const Offset from = band.a.count_below(std::max<Offset>(range.from, 0));
-  return {from, std::max(from, band.a.count_below(std::min(range.to, kMaxBytes)))};
+  const Offset from = band.a.count_below(range.from);  // which knows where files begin and end
+  return {from, std::max(from, band.a.count_below(range.to))};
 }
 
 // Calls `visit(index, band, items)` for the bands that have bytes in the range.

@@ -1,6 +1,7 @@
 #include <weir/transfer/range_packing.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -193,6 +194,129 @@ TEST(RangePackingTest, NeedsAFewBandsHoweverLargeTheArray) {
   EXPECT_EQ(packing->direct_b({0, row}), (Offset{1} << 18) * (row / 4));      // after the rows of the process before
   EXPECT_FALSE(packing->direct_a({0, 2 * row}));                              // two rows: gathered at the client
   EXPECT_EQ(packing->direct_b({0, 2 * row}), (Offset{1} << 18) * (row / 4));  // and in one piece at the target
+}
+
+// As a hostile or merely different client may send them: bands with short periods, in any order on the subfile's side.  The extent is the
+// memory that a server makes ready: it holds every byte, and at most the rest of the first and last period more.
+TEST(RangePackingTest, ExtentsHoldAllBytesAcrossPeriodEnds) {
+  int across = 0;
+  layout::oracle::for_cases(1500, [&](Random& random) {
+    const Pattern pattern = layout::oracle::random_pattern(random);
+    const auto b = Element::create(pattern.set, pattern.placement());
+    if (!b.is_ok() || b->is_empty()) return;
+    // Fewer bytes below 2^62 than b: the longer period sees to that.
+    const Offset spacing = 2 * b->period() + b->disp();
+    const auto a = Element::create({{0, b->size() - 1, 0, 1, {}}}, {.disp = 0, .period = spacing});
+    ASSERT_THAT(a, IsOk());
+    SCOPED_TRACE(describe(pattern));
+    const auto packing = RangePacking::create({{*a, *b}});
+    ASSERT_THAT(packing, IsOk());
+    for (int i = 0; i < 6; ++i) {
+      const Range range = layout::oracle::random_range(random, 4 * spacing);
+      const Range items{a->count_below(range.from), a->count_below(range.to)};
+      if (items.from >= items.to) continue;
+      SCOPED_TRACE(concat("range ", range.from, "..", range.to));
+      Range exact{kMaxBytes, 0};
+      for (Offset k = items.from; k < items.to; ++k) {
+        exact = {std::min(exact.from, *b->unmap(k)), std::max(exact.to, *b->unmap(k) + 1)};
+      }
+      const Range extent = packing->extent_b(range);
+      const Offset first = items.from / b->size();
+      const Offset last = (items.to - 1) / b->size();
+      across += first != last ? 1 : 0;
+      if (first == last || b->is_monotone()) {
+        ASSERT_EQ(extent.from, exact.from);
+        ASSERT_EQ(extent.to, exact.to);
+      }
+      ASSERT_LE(extent.from, exact.from);
+      ASSERT_GE(extent.to, exact.to);
+      ASSERT_EQ((extent.from - b->disp()) / b->period(), first);
+      ASSERT_EQ((extent.to - 1 - b->disp()) / b->period(), last);
+    }
+  });
+  EXPECT_GT(across, 1000);
+}
+
+TEST(RangePackingTest, RangesAreClippedToTheFile) {
+  const auto a = Element::create({{0, 3, 0, 1, {}}}, {.disp = 0, .period = 8});
+  const auto b = Element::create({{4, 7, 0, 1, {}}}, {.disp = 0, .period = 8});
+  ASSERT_THAT(a, IsOk());
+  ASSERT_THAT(b, IsOk());
+  const auto packing = RangePacking::create({{*a, *b}});
+  ASSERT_THAT(packing, IsOk());
+  const Offset furthest = std::numeric_limits<Offset>::max();
+  EXPECT_EQ(packing->bytes({std::numeric_limits<Offset>::min(), furthest}), kMaxBytes / 2);
+  EXPECT_EQ(packing->bytes({kMaxBytes - 6, furthest}), 2);
+  EXPECT_EQ(packing->bytes({kMaxBytes, furthest}), 0);
+  EXPECT_EQ(packing->bytes({5, 3}), 0);
+  EXPECT_EQ(packing->extent_b({-100, 2}).from, 4);
+  EXPECT_EQ(packing->extent_b({-100, 2}).to, 6);
+  EXPECT_EQ(packing->extent_b({kMaxBytes - 6, furthest}).to, kMaxBytes);
+  EXPECT_EQ(packing->extent_b({4, 8}).to, 0);  // a gap of the view
+  EXPECT_EQ(packing->extent_b({4, 8}).from, 0);
+  EXPECT_EQ(packing->direct_a({4, 8}), std::nullopt);
+}
+
+// Elements whose order is their own reach beyond 2^62 in the last period of the file; their bands must not.
+TEST(RangePackingTest, BandsEndWithTheFile) {
+  int checked = 0;
+  layout::oracle::for_cases(1500, [&](Random& random) {
+    const Pattern x = layout::oracle::random_pattern(random);
+    const Pattern y = layout::oracle::random_pattern(random);
+    const auto a = Element::create(x.set, x.placement());
+    // Against the file itself offsets go furthest.
+    const auto b = random.chance(50) ? Element::create({{0, 0, 0, 1, {}}}, {.disp = random.between(0, 20), .period = 1})
+                                     : Element::create(y.set, y.placement());
+    if (!a.is_ok() || !b.is_ok() || a->is_empty()) return;
+    SCOPED_TRACE(describe(x) + " to " + describe(y));
+    const auto mapping = layout::intersect(*a, *b);
+    ASSERT_THAT(mapping, IsOk());
+    const auto packing = RangePacking::create(*mapping);
+    ASSERT_THAT(packing, IsOk());
+    for (const RangePacking::Band& band : packing->bands()) {
+      ASSERT_LE(layout::extent(band.a.falls()), kMaxBytes);
+      ASSERT_LE(layout::extent(band.b.falls()), kMaxBytes);
+      ++checked;
+    }
+    over_the_wire(*packing);  // a server takes them
+  });
+  EXPECT_GT(checked, 1000);
+}
+
+// Rows of 3 x 4 bytes that lie by columns in the file: of the last one, which the end of the file cuts, only the first byte has an offset below 2^62.
+TEST(RangePackingTest, InnerLoopsCountAtTheEndOfTheFile) {
+  const auto a = Element::create({{0, 9, 1, 3, {{0, 0, 3, 4, {}}}}}, {.disp = 0, .period = 12});
+  const auto b = Element::create({{0, 0, 0, 1, {}}}, {.disp = 4, .period = 1});
+  ASSERT_THAT(a, IsOk());
+  ASSERT_THAT(b, IsOk());
+  const auto mapping = layout::intersect(*a, *b);
+  ASSERT_THAT(mapping, IsOk());
+  EXPECT_THAT(RangePacking::create(*mapping), IsOk());
+}
+
+TEST(RangePackingTest, DirectMeansOnePieceOverAllBands) {
+  const auto element = [](Offset from, Offset to, Offset period) {
+    return *Element::create({{from, to, 0, 1, {}}}, {.disp = 0, .period = period});
+  };
+  // Two bands that follow each other in the view, but not in the subfile, and the other way round.
+  const auto gap_b =
+      RangePacking::create({{element(0, 3, 64), element(0, 3, 64)}, {element(4, 7, 64), element(8, 11, 64)}});
+  ASSERT_THAT(gap_b, IsOk());
+  EXPECT_EQ(gap_b->direct_a({0, 8}), 0);
+  EXPECT_EQ(gap_b->direct_b({0, 8}), std::nullopt);
+  EXPECT_EQ(gap_b->direct_b({4, 8}), 8);
+  const auto gap_a =
+      RangePacking::create({{element(0, 3, 64), element(0, 3, 64)}, {element(8, 11, 64), element(4, 7, 64)}});
+  ASSERT_THAT(gap_a, IsOk());
+  EXPECT_EQ(gap_a->direct_a({0, 12}), std::nullopt);
+  EXPECT_EQ(gap_a->direct_b({0, 12}), 0);
+}
+
+TEST(RangePackingTest, RefusesMoreBandsThanServersKeep) {
+  const auto element = *Element::create({{0, 3, 0, 1, {}}}, {.disp = 0, .period = 64});
+  EXPECT_THAT(RangePacking::create(std::vector<RangePacking::Band>(1024, {element, element})), IsOk());
+  EXPECT_THAT(RangePacking::create(std::vector<RangePacking::Band>(1025, {element, element})),
+              StatusIs(ErrorCode::kInvalidArgument, ::testing::HasSubstr("1025")));
 }
 
 TEST(RangePackingTest, RefusesBandsThatDoNotFit) {
