@@ -13,7 +13,8 @@ struct FileSystemOptions {
 };
 
 void add_file_system(CLI::App& command, FileSystemOptions& options);
-Result<client::FileSystem> connect(const FileSystemOptions& options);
+/// `without_names`: also while server 0 is down; few things work then.
+Result<client::FileSystem> connect(const FileSystemOptions& options, bool without_names = false);
 
 /// "/out" of "weir:/out", "out" or "/out": names in the file system are absolute.
 std::string weir_path(const std::string& text);
