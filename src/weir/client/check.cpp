@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <weir/base/text.h>
 #include <weir/client/file_system.h>
@@ -40,8 +41,14 @@ struct Name {
   wire::AttributesT attributes;
 };
 
-Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server) {
+struct StoredFence {
+  std::uint32_t server;
+  wire::FencedSubfile fence;
+};
+
+Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server, std::vector<StoredFence>& fences) {
   std::vector<Stored> all;
+  const std::size_t others = fences.size();
   wire::Subfile after(0, 0);
   for (;;) {
     wire::ListSubfilesT request;
@@ -49,6 +56,8 @@ Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server) {
     request.limit = 0;  // as many as the server gives: it lists all of them for every page
     WEIR_TRY(const wire::SubfilesT page, session.call<wire::SubfilesT>(server, std::move(request)));
     for (const wire::Subfile& one : page.subfiles) all.push_back({server, one});
+    fences.resize(others);  // each page has all of them
+    for (const wire::FencedSubfile& one : page.fences) fences.push_back({server, one});
     if (page.is_complete || page.subfiles.empty()) return all;
     after = page.subfiles.back();
   }
@@ -79,8 +88,9 @@ class Check {
 
   Result<CheckReport> run() {
     std::vector<Stored> stored;
+    std::vector<StoredFence> fences;
     for (std::uint32_t server = 0; server < session_.server_count(); ++server) {
-      Result<std::vector<Stored>> some = stored_on(session_, server);
+      Result<std::vector<Stored>> some = stored_on(session_, server, fences);
       answers_.push_back(some.is_ok());
       if (!some.is_ok()) {
         find(Finding::Kind::kUnknown, concat("server ", server, ": ", some.status().message()));
@@ -98,6 +108,7 @@ class Check {
     }
     for (const Stored& one : stored) WEIR_RETURN_IF_ERROR(look_at(one));
     for (const auto& [data, subfiles] : orphans_) settle(data, subfiles);
+    look_for_fences(names, fences);  // after the orphans: those take their fences with them
     if (options_.read_data) read_all(names);
     return std::move(report_);
   }
@@ -125,6 +136,7 @@ class Check {
     for (std::size_t i = 1; i < names.size(); ++i) {
       const wire::AttributesT& will_be = names[i].attributes;
       if (will_be.is_directory || will_be.file != names[i - 1].attributes.file) continue;
+      relayouts_.insert(will_be.data);
       Status status;
       if (options_.repair) {
         wire::EndRelayoutT end;
@@ -144,12 +156,46 @@ class Check {
   // Of a relayout whose client ended just before its last step.
   Status lower_fences(const wire::AttributesT& file) {
     for (std::uint32_t element = 0; element < file.targets.size(); ++element) {
-      wire::FenceT fence;
-      fence.action = wire::FenceAction::Lower;
-      fence.subfile = std::make_unique<wire::Subfile>(file.data, element);
-      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(file.targets[element], std::move(fence)).status());
+      WEIR_RETURN_IF_ERROR(lower_fence(file.targets[element], wire::Subfile(file.data, element), 0));
     }
     return Status::ok();
+  }
+
+  // Left by relayouts that metadata does not know: writes are refused, and nobody will lower them.  No relayout can be committed that metadata
+  // does not know, so they are not needed.
+  void look_for_fences(const std::vector<Name>& names, const std::vector<StoredFence>& fences) {
+    std::map<std::uint64_t, const Name*> files;  // by what their subfiles are filed under
+    for (const Name& name : names) files.emplace(name.attributes.data, &name);
+    for (const StoredFence& one : fences) {
+      if (relayouts_.contains(one.fence.token())) continue;
+      const wire::Subfile subfile(one.fence.file(), one.fence.element());
+      wire::InspectT inspect;
+      inspect.subfile = std::make_unique<wire::Subfile>(subfile);
+      const auto info = session_.call<wire::SubfileInfoT>(one.server, std::move(inspect));
+      // Its relayout may have ended since the fences were listed.
+      if (!info.is_ok() || info->fence != one.fence.token()) continue;
+      const std::string what = concat("server ", one.server, ": subfile ", one.fence.file(), ".", one.fence.element());
+      if (const auto file = files.find(one.fence.file()); file != files.end()) {
+        find(Finding::Kind::kRelayout,
+             concat(file->second->path, ": ", what, " refuses writes for a relayout that is over"),
+             options_.repair && lower_fence(one.server, subfile, one.fence.token()).is_ok());
+        continue;
+      }
+      // What has bytes is an orphan, and found as such: its fence protects them from clients that have not noticed yet, and goes with them.
+      if (info->length != 0 || info->stored_bytes != 0) continue;
+      wire::RemoveSubfileT remove;
+      remove.subfile = std::make_unique<wire::Subfile>(subfile);
+      find(Finding::Kind::kRelayout, concat(what, " is fenced, and belongs to no file"),
+           options_.repair && session_.call<wire::DoneT>(one.server, std::move(remove)).is_ok());
+    }
+  }
+
+  Status lower_fence(std::uint32_t server, const wire::Subfile& subfile, std::uint64_t token) {
+    wire::FenceT fence;
+    fence.action = wire::FenceAction::Lower;
+    fence.subfile = std::make_unique<wire::Subfile>(subfile);
+    fence.token = token;
+    return session_.call<wire::DoneT>(server, std::move(fence)).status();
   }
 
   [[nodiscard]] bool belongs(const Stored& one) const {
@@ -379,6 +425,7 @@ class Check {
   std::vector<std::uint64_t> stores_;   // likewise; 0: not known
   std::set<std::uint64_t> unfinished_;  // data of relayouts that were ended
   std::map<std::uint64_t, std::vector<server::FoundSubfile>> orphans_;
+  std::set<std::uint64_t> relayouts_;  // under way: what their subfiles are filed under
 };
 
 }  // namespace
@@ -386,6 +433,32 @@ class Check {
 Result<CheckReport> FileSystem::check(const CheckOptions& options) const {
   return Check(*session_, *this, options).run();
 }
+
+namespace {
+
+constexpr std::size_t kMostPaths = 10;
+
+// What cannot be reached while servers are down.
+void tell_unreachable(Session& session, std::vector<ServerStatus>& servers) {
+  const auto is_down = [](const ServerStatus& one) { return !one.error.is_ok(); };
+  if (servers.empty() || is_down(servers.front()) || std::none_of(servers.begin(), servers.end(), is_down)) return;
+  const Result<std::vector<Name>> names = all_names(session);
+  if (!names.is_ok()) return;
+  for (ServerStatus& one : servers) {
+    if (!is_down(one)) continue;
+    one.unreachable_files = 0;
+    std::uint64_t last = 0;
+    for (const Name& name : *names) {
+      const std::vector<std::uint32_t>& targets = name.attributes.targets;
+      if (std::find(targets.begin(), targets.end(), one.server) == targets.end()) continue;
+      if (std::exchange(last, name.attributes.file) == name.attributes.file) continue;  // with a relayout under way
+      ++*one.unreachable_files;
+      if (one.unreachable_paths.size() < kMostPaths) one.unreachable_paths.push_back(name.path);
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<ServerStatus> FileSystem::server_status() const {
   std::vector<ServerStatus> all;
@@ -404,6 +477,7 @@ std::vector<ServerStatus> FileSystem::server_status() const {
     }
     all.push_back(std::move(one));
   }
+  tell_unreachable(*session_, all);
   return all;
 }
 

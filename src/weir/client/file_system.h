@@ -36,10 +36,13 @@ struct ConnectOptions {
   /// A connection file, or addresses "tcp:HOST:PORT,..." (then the key is the file that WEIR_KEY_FILE names).  Empty: what WEIR_FS says,
   /// or else the file that `weir up` writes.
   std::string file_system;
-  /// How long a call may take before it ends with kTimedOut.  Large transfers get more, by their bytes.
+  /// How long a server may give no sign of life before a call to it ends with kTimedOut.  Bytes that move are signs of life, and so is a server's
+  /// answer that it works on the call (a slow disk is no error).  Also how long to wait for locks, and for layout changes by others.
   std::chrono::milliseconds timeout{10000};
   /// Map memory of servers on the same host instead of sending messages, where the store allows it.
   bool direct = true;
+  /// Connect also while server 0 is down: server_status() works, whatever needs names fails.
+  bool without_names = false;
 };
 
 struct Stat {
@@ -251,6 +254,9 @@ struct ServerStatus {
   std::int64_t bytes_out = 0;
   std::int64_t views = 0;
   std::int64_t clients = 0;
+  /// Of a server that did not answer: how many files have bytes there, and some of their paths; nothing if server 0 does not tell.
+  std::optional<std::int64_t> unreachable_files{};
+  std::vector<std::string> unreachable_paths{};
 };
 
 struct CheckOptions {

@@ -194,6 +194,35 @@ TEST_P(RelayoutTest, AnOpenFileThatWasRenamedFollowsItsNewLayout) {
   EXPECT_THAT(view.write(0, filled(kSize, 4)), StatusIs(ErrorCode::kStale, HasSubstr("removed")));
 }
 
+// Accesses that are started find out in several ways: before the first message, by its answer, or window by window.
+TEST_P(RelayoutTest, AccessesThatAreStartedToARemovedFileFail) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem other = cluster.connect();
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, filled(kSize, 1)), IsOk());
+  const View view = *other.open("/file")->linear();
+  Bytes memory(kSize);
+  ASSERT_THAT(view.read(0, memory), IsOk());
+  ASSERT_THAT(fs.remove("/file"), IsOk());
+  const auto is_removed = StatusIs(ErrorCode::kStale, HasSubstr("removed"));
+  const auto fails = [&](Pending pending) {
+    EXPECT_THAT(pending.wait(), is_removed);
+    EXPECT_THAT(pending.wait(), is_removed) << "asked twice";
+  };
+  const layout::Element every_other = *layout::Element::create({{0, 0, 0, 1, {}}}, {.disp = 0, .period = 2});
+  const auto half = static_cast<Offset>(kSize / 2);
+  fails(view.start_read(0, memory));
+  fails(view.start_write(0, memory));
+  fails(view.start_read(0, half, Memory{memory.data(), every_other}));
+  fails(view.start_write(0, half, ConstMemory{memory.data(), every_other}));
+  Pending tested = view.start_read(0, memory);
+  while (!tested.test()) std::this_thread::yield();
+  EXPECT_THAT(tested.wait(), is_removed);
+  static_cast<void>(view.start_read(0, memory));  // nobody waits
+  EXPECT_THAT(view.read(0, memory), is_removed);
+  EXPECT_THAT(view.write(0, memory), is_removed);
+}
+
 TEST_P(RelayoutTest, AnEmptyFileThatGetsAnotherLayoutIsFollowed) {
   const Cluster cluster(options());
   const FileSystem fs = cluster.connect();
@@ -244,6 +273,179 @@ TEST_P(RelayoutTest, OneThatStoppedBeforeItsLastStepIsRepaired) {
   EXPECT_THAT(view.write(0, filled(kSize, 2)), IsOk());
   EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
 }
+
+// The fence of a server fell while bytes were copied, and somebody wrote: that must not be lost.
+TEST_P(RelayoutTest, OneWhoseFencesFellIsNotDone) {
+  if (std::string(GetParam().store) != "disk") GTEST_SKIP() << "memory does not outlive a restart";
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const FileSystem writer = cluster.connect();
+  ASSERT_THAT(fs.create("/file", narrow(), {.targets = {1, 2}})->linear()->write(0, filled(kSize, 1)), IsOk());
+  ASSERT_THAT(fs.open("/file")->sync(), IsOk());
+  RelayoutOptions relayout;
+  int calls = 0;
+  relayout.progress = [&](Offset done, Offset all) {
+    if (done < all || ++calls > 1) return;
+    for (const int server : {1, 2}) {
+      cluster.stop(server);
+      cluster.start(server);
+    }
+    EXPECT_THAT(writer.open("/file")->linear()->write(0, filled(kSize, 2)), IsOk());
+  };
+  EXPECT_THAT(fs.relayout("/file", wide(), relayout), StatusIs(ErrorCode::kStale, HasSubstr("may have been written")));
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+  EXPECT_EQ(fs.open("/file")->layout().element_count(), 2);
+}
+
+/// Begins a relayout of /file, of two subfiles, and goes as far as to confirm its fences.
+class Confirmed {
+ public:
+  explicit Confirmed(const Cluster& cluster)
+      : session_(*internal::Session::connect(cluster.addresses(), cluster.key(), {})) {
+    wire::LookupT lookup;
+    lookup.path = "/file";
+    before = *session_->call<wire::AttributesT>(0, std::move(lookup));
+    wire::BeginRelayoutT begin;
+    begin.path = "/file";
+    begin.layout = wire::to_bytes(wide());
+    after = *session_->call<wire::AttributesT>(0, std::move(begin));
+    for (const auto action : {wire::FenceAction::Raise, wire::FenceAction::Confirm}) fence(action);
+  }
+  void fence(wire::FenceAction action) {
+    for (std::uint32_t element = 0; element < 2; ++element) {
+      wire::FenceT table;
+      table.action = action;
+      table.subfile = std::make_unique<wire::Subfile>(before.data, element);
+      table.token = after.data;
+      EXPECT_THAT(session_->call<wire::DoneT>(before.targets[element], std::move(table)), IsOk());
+    }
+  }
+  Status end(bool commit) {
+    wire::EndRelayoutT table;
+    table.file = before.file;
+    table.data = after.data;
+    table.commit = commit;
+    return session_->call<wire::AttributesT>(0, std::move(table)).status();
+  }
+
+  wire::AttributesT before;
+  wire::AttributesT after;
+
+ private:
+  std::shared_ptr<internal::Session> session_;
+};
+
+class AbandonedTest : public RelayoutTest {
+ protected:
+  AbandonedTest() : cluster(soon()), fs(cluster.connect()) {
+    EXPECT_THAT(fs.create("/file", narrow(), {.targets = {0, 1}})->linear()->write(0, filled(kSize, 1)), IsOk());
+    EXPECT_THAT(fs.open("/file")->sync(), IsOk());
+  }
+  static ClusterOptions soon() {
+    ClusterOptions soon = options();
+    soon.fence_grace = std::chrono::milliseconds(0);
+    return soon;
+  }
+
+  Cluster cluster;
+  const FileSystem fs;
+};
+
+TEST_P(AbandonedTest, TheNextWriterCancelsARelayoutThatLostItsClient) {
+  const View view = *fs.open("/file")->linear();
+  { const Confirmed gone(cluster); }
+  EXPECT_THAT(view.write(0, filled(kSize, 2)), IsOk());
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+  const auto report = fs.check();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_TRUE(report->findings.empty());
+  EXPECT_THAT(fs.relayout("/file", wide()), IsOk());
+}
+
+TEST_P(AbandonedTest, WritersLeaveARelayoutAloneWhoseClientIsThere) {
+  ConnectOptions hasty;
+  hasty.direct = GetParam().direct;
+  hasty.timeout = std::chrono::milliseconds(400);  // longer than the first look at fences
+  const FileSystem writer(*internal::Session::connect(cluster.addresses(), cluster.key(), hasty));
+  Confirmed live(cluster);
+  EXPECT_THAT(writer.open("/file")->linear()->write(0, filled(kSize, 2)), StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(live.end(true), IsOk()) << "was not cancelled";
+}
+
+// Its client could not tell every server that it was cancelled; or one was down when it did.
+TEST_P(AbandonedTest, FencesThatWereLeftUpAreFoundAndLowered) {
+  {
+    Confirmed left(cluster);
+    ASSERT_THAT(left.end(false), IsOk());
+    left.fence(wire::FenceAction::Leave);
+  }
+  const auto found = fs.check();
+  ASSERT_THAT(found, IsOk());
+  ASSERT_EQ(found->findings.size(), 2u);
+  for (const Finding& finding : found->findings) {
+    EXPECT_TRUE(finding.kind == Finding::Kind::kRelayout && !finding.is_repaired);
+    EXPECT_THAT(finding.what, HasSubstr("/file: server "));
+  }
+  const auto repaired = fs.check({.repair = true, .progress = {}});
+  ASSERT_THAT(repaired, IsOk());
+  for (const Finding& finding : repaired->findings) EXPECT_TRUE(finding.is_repaired) << finding.what;
+  EXPECT_TRUE(fs.check()->findings.empty());
+  EXPECT_THAT(fs.open("/file")->linear()->write(0, filled(kSize, 2)), IsOk());
+}
+
+TEST_P(AbandonedTest, TheNextWriterLowersFencesThatWereLeftUp) {
+  {
+    Confirmed left(cluster);
+    ASSERT_THAT(left.end(false), IsOk());
+  }
+  EXPECT_THAT(fs.open("/file")->linear()->write(0, filled(kSize, 2)), IsOk());
+  EXPECT_TRUE(fs.check()->findings.empty());
+}
+
+// One that was committed is not undone, and its old subfiles are not opened for those who have not noticed.
+TEST_P(AbandonedTest, ACommittedRelayoutStays) {
+  const View view = *fs.open("/file")->linear();
+  wire::AttributesT before;
+  {
+    Confirmed done(cluster);
+    before = done.before;
+    ASSERT_THAT(done.end(true), IsOk());
+  }
+  EXPECT_THAT(view.write(0, filled(kSize, 2)), IsOk());
+  EXPECT_EQ(fs.open("/file")->layout().element_count(), 3);
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+  const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
+  wire::InspectT inspect;
+  inspect.subfile = std::make_unique<wire::Subfile>(before.data, 0);
+  const auto info = session->call<wire::SubfileInfoT>(before.targets[0], std::move(inspect));
+  ASSERT_THAT(info, IsOk());
+  EXPECT_NE(info->fence, 0u);
+}
+
+TEST_P(AbandonedTest, FencesOfRemovedFilesAreDropped) {
+  ASSERT_THAT(fs.create("/empty", narrow(), {.targets = {0, 1}}), IsOk());
+  ASSERT_THAT(fs.rename("/empty", "/file"), IsOk()) << "in the place of the one with bytes";
+  {
+    const Confirmed gone(cluster);
+    const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
+    wire::RemoveT remove;
+    remove.path = "/file";  // and nobody removes the subfiles
+    ASSERT_THAT(session->call<wire::AttributesT>(0, std::move(remove)), IsOk());
+  }
+  const auto repaired = fs.check({.repair = true, .progress = {}});
+  ASSERT_THAT(repaired, IsOk());
+  EXPECT_EQ(repaired->findings.size(), 2u);
+  for (const Finding& finding : repaired->findings) {
+    EXPECT_TRUE(finding.is_repaired);
+    EXPECT_THAT(finding.what, HasSubstr("belongs to no file"));
+  }
+  EXPECT_TRUE(fs.check()->findings.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, AbandonedTest,
+                         ::testing::Values(Case{"MemoryDirect", "memory", true}, Case{"Disk", "disk", true}),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Ways, RelayoutTest,
                          ::testing::Values(RelayoutCase{"MemoryDirect", "memory", true},

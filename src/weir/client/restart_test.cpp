@@ -113,6 +113,20 @@ TEST_P(RestartTest, CloseTellsToo) {
   EXPECT_THAT(file.close(), StatusIs(ErrorCode::kIoError, AllOf(HasSubstr("server 2"), HasSubstr("/file"))));
 }
 
+// In either way: what was copied to memory that is shared counts as well.
+TEST_P(RestartTest, CloseTellsOfBytesThatWereInMemory) {
+  Cluster cluster(on("memory"));
+  const FileSystem fs = cluster.connect();
+  const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
+  const View view = *file.linear();
+  ASSERT_THAT(view.write(0, numbered(kSize, 4)), IsOk());
+  EXPECT_THAT(file.close(), IsOk());
+  ASSERT_THAT(view.write(65536, numbered(1000, 5)), IsOk());
+  EXPECT_EQ(view.report().direct_bytes > 0, GetParam());
+  restart(cluster, 1);
+  EXPECT_THAT(file.close(), StatusIs(ErrorCode::kIoError, AllOf(HasSubstr("server 1"), HasSubstr("/file"))));
+}
+
 // A memory store that was started again is empty: its bytes are gone, not zero.
 TEST_P(RestartTest, BytesThatWereInMemoryAreNotReadAsZeros) {
   Cluster cluster(on("memory"));

@@ -155,6 +155,8 @@ class RawPeer {
     }
     return true;
   }
+  /// Takes in what there is, once.
+  void step() { worker_->progress(); }
   /// Forgets what came before it.
   bool await(FrameKind kind) {
     const auto is_that = [&](const Came& one) { return one.frame.kind == kind; };
@@ -341,6 +343,26 @@ TEST_F(HostileTest, ACallerThatIsSlowStays) {
   peer.send(body_at(1, at), kRoom - at);
   EXPECT_TRUE(peer.await(FrameKind::kReply));
   EXPECT_FALSE(peer.is_lost);
+}
+
+TEST_F(HostileTest, ACallerThatReadsSlowlyStays) {
+  constexpr auto kLimit = 1600ms;
+  start({.stall_limit = kLimit});
+  const Bytes body(std::size_t{64} << 20);  // more than it reads
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  Frame call = call_of(1, 0);
+  call.sink_bytes = body.size();
+  peer.send(call);
+  while (handler.handled == 0) std::this_thread::yield();
+  run([&] { handler.kept.front().reply({}, body); });
+  const auto begin = Clock::now();
+  while (Clock::now() < begin + kLimit * 5 / 4) {
+    peer.step();
+    std::this_thread::sleep_for(kLimit / 32);
+  }
+  EXPECT_FALSE(peer.is_lost);
+  EXPECT_EQ(handler.disconnections, 0);
 }
 
 // ---------------------------------------------------------------- the other way round

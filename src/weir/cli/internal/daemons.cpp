@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -98,11 +99,21 @@ Result<std::string> hear(const Child& child, std::uint32_t index, const DaemonOp
                                             options.log_file.empty() ? "" : concat("; see ", options.log_file)));
 }
 
-Status introduce(const std::vector<Child>& children, const std::vector<Daemon>& daemons, const DaemonOptions& options) {
-  for (const Child& child : children) {
-    for (const Daemon& daemon : daemons) child.to.write_line(daemon.address.text);
-    child.to.write_line("");
-  }
+// Tells it which servers there are.
+void introduce(const Child& child, const std::vector<net::Address>& servers) {
+  for (const net::Address& address : servers) child.to.write_line(address.text);
+  child.to.write_line("");
+}
+
+std::vector<net::Address> addresses_of(const std::vector<Daemon>& daemons) {
+  std::vector<net::Address> addresses;
+  for (const Daemon& daemon : daemons) addresses.push_back(daemon.address);
+  return addresses;
+}
+
+Status introduce_all(const std::vector<Child>& children, const std::vector<Daemon>& daemons,
+                     const DaemonOptions& options) {
+  for (const Child& child : children) introduce(child, addresses_of(daemons));
   for (std::uint32_t i = 0; i < children.size(); ++i) {
     WEIR_RETURN_IF_ERROR(hear(children[i], i, options).status());
   }
@@ -117,21 +128,51 @@ Result<std::vector<Daemon>> start_all(const DaemonOptions& options, const net::K
     WEIR_TRY(std::string address, hear(children.back(), i, options));
     daemons.push_back({children.back().process, {std::move(address)}, Pipe()});
   }
-  WEIR_RETURN_IF_ERROR(introduce(children, daemons, options));
+  WEIR_RETURN_IF_ERROR(introduce_all(children, daemons, options));
   for (std::size_t i = 0; options.follows_parent && i < daemons.size(); ++i) daemons[i].to = std::move(children[i].to);
   return daemons;
 }
 
-Status save_processes(const std::string& connection, const std::vector<Process>& processes) {
+// Numbers and times of processes, one a line; then what load_options() reads.
+Status save_processes(const DaemonOptions& options, const std::string& connection,
+                      const std::vector<Process>& processes) {
   const std::string path = processes_path(connection);
-  std::ofstream file(path, std::ios::trunc);
+  const std::string draft = path + ".new";  // a reader must not see half of it
+  std::ofstream file(draft, std::ios::trunc);
   for (const Process& one : processes) file << one.number << ' ' << one.started << '\n';
-  file.flush();
-  if (file) return Status::ok();
-  return {ErrorCode::kIoError, concat("cannot write ", path, ": ", std::strerror(errno))};
+  file << "store " << options.store << "\ncapacity " << options.capacity_bytes << '\n';
+  if (options.ahead_bytes) file << "ahead " << *options.ahead_bytes << '\n';
+  file.close();
+  if (file && std::rename(draft.c_str(), path.c_str()) == 0) return Status::ok();
+  const std::string why = std::strerror(errno);
+  std::remove(draft.c_str());
+  return {ErrorCode::kIoError, concat("cannot write ", path, ": ", why)};
+}
+
+// How servers were started, as far as that matters for starting one again.
+Result<DaemonOptions> load_options(const std::string& connection) {
+  DaemonOptions options;
+  options.store.clear();
+  std::ifstream file(processes_path(connection));
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t space = line.find(' ');
+    const std::string name = line.substr(0, space);
+    const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
+    if (name == "store") options.store = value;
+    if (name == "capacity") options.capacity_bytes = std::strtoll(value.c_str(), nullptr, 10);
+    if (name == "ahead") options.ahead_bytes = std::strtoll(value.c_str(), nullptr, 10);
+  }
+  if (!options.store.empty()) return options;
+  return Status(ErrorCode::kNotFound, concat(processes_path(connection), " does not say how the servers of ",
+                                             connection, " were started: `weir down` and `weir up` start all of them"));
 }
 
 Offset half_of_memory() { return Offset{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) / 2; }
+
+// Of each server.
+Offset capacity_of(const DaemonOptions& options) {
+  return options.capacity_bytes != 0 ? options.capacity_bytes : half_of_memory() / std::max(options.servers, 1);
+}
 
 bool none_runs(const std::vector<Process>& processes) {
   return std::none_of(processes.begin(), processes.end(), [](const Process& one) { return one.is_running(); });
@@ -215,7 +256,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
 
   server::Options how;
   how.index = index;
-  how.address.text = concat("tcp:", options.listen, ":0");
+  how.address.text = options.address.empty() ? concat("tcp:", options.listen, ":0") : options.address;
   how.key = key;
   how.store = options.store;
   how.file_system = options.file_system;
@@ -264,7 +305,7 @@ bool Process::is_running() const { return started != 0 && find(number).started =
 Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& key) {
   std::vector<Child> children;
   DaemonOptions each = options;
-  if (each.capacity_bytes == 0) each.capacity_bytes = half_of_memory() / std::max(options.servers, 1);
+  each.capacity_bytes = capacity_of(options);
   Result<std::vector<Daemon>> daemons = start_all(each, key, children);
   if (!daemons.is_ok()) {
     std::vector<Process> processes;
@@ -289,20 +330,49 @@ std::vector<Process> processes_of(const std::vector<Daemon>& daemons) {
   return processes;
 }
 
-Status write_files(const std::string& connection, const net::Key& key, const std::vector<net::Address>& servers,
-                   const std::vector<Process>& processes) {
-  WEIR_RETURN_IF_ERROR(save_processes(connection, processes));
+Status write_files(const DaemonOptions& options, const std::string& connection, const net::Key& key,
+                   const std::vector<net::Address>& servers, const std::vector<Process>& processes) {
+  WEIR_RETURN_IF_ERROR(save_processes(options, connection, processes));
   return client::ConnectionFile{key, servers}.write(connection);
 }
 
 Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, const std::string& connection) {
   const net::Key key = net::Key::random();
   WEIR_TRY(std::vector<Daemon> daemons, start_daemons(options, key));
-  std::vector<net::Address> servers;
-  for (const Daemon& daemon : daemons) servers.push_back(daemon.address);
-  const Status status = write_files(connection, key, servers, processes_of(daemons));
+  DaemonOptions each = options;
+  each.capacity_bytes = capacity_of(options);
+  const Status status = write_files(each, connection, key, addresses_of(daemons), processes_of(daemons));
   if (status.is_ok()) return daemons;
   stop_daemons(processes_of(daemons), std::chrono::seconds(2));
+  return status;
+}
+
+Result<Daemon> restart_server(const std::string& connection, std::uint32_t index) {
+  WEIR_TRY(const client::ConnectionFile file, client::ConnectionFile::read(connection));
+  WEIR_TRY(DaemonOptions options, load_options(connection));
+  std::vector<Process> processes = load_processes(connection);
+  if (index >= file.servers.size() || processes.size() != file.servers.size()) {
+    return invalid_argument(concat("server index ", index, " is out of range (", processes.size(),
+                                   " servers of this machine in ", connection, ")"));
+  }
+  if (processes[index].is_running()) {
+    return Status(ErrorCode::kExists,
+                  concat("server ", index, " of ", connection, " is up already, process ", processes[index].number));
+  }
+  options.servers = static_cast<int>(file.servers.size());
+  options.address = file.servers[index].text;
+  options.log_file = connection + ".log";
+  WEIR_TRY(Child child, start_one(options, index, file.key));
+  const auto join = [&]() -> Status {
+    WEIR_RETURN_IF_ERROR(hear(child, index, options).status());
+    introduce(child, file.servers);
+    WEIR_RETURN_IF_ERROR(hear(child, index, options).status());
+    processes[index] = child.process;
+    return save_processes(options, connection, processes);
+  };
+  const Status status = join();
+  if (status.is_ok()) return Daemon{child.process, file.servers[index], Pipe()};
+  stop_daemons({child.process}, std::chrono::seconds(2));
   return status;
 }
 

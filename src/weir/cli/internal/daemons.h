@@ -11,7 +11,8 @@
 //     ─────────── "keep\n" ───────────────>        only to servers that follow their parent: it may end now.  They stop at the end
 //                                                  of all lines otherwise, which comes when the parent ends, however it ends
 //
-// If one of them fails, all are stopped.  Beside the connection file, NAME.servers says which processes there are.
+// If one of them fails, all are stopped.  Beside the connection file, NAME.servers says which processes there are, and how they were started: one
+// that has ended can be started again, with its old address and key.
 
 #include <chrono>
 #include <cstdint>
@@ -33,6 +34,7 @@ struct DaemonOptions {
   Offset capacity_bytes = 0;          ///< Of each memory store; 0: an equal share of half of the machine's memory.
   std::optional<Offset> ahead_bytes;  ///< Most memory that each memory store makes ready ahead of use.
   std::string listen = "127.0.0.1";
+  std::string address;          ///< If not empty, used instead: of a server that is started again where it was.
   std::string log_file;         ///< Empty: nowhere.
   bool follows_parent = false;  ///< Servers end with the process that started them.
 };
@@ -103,8 +105,11 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
           Pipe to_parent);
 
 /// Writes the connection file and the list of processes: what `weir up` leaves.
-Status write_files(const std::string& connection, const net::Key& key, const std::vector<net::Address>& servers,
-                   const std::vector<Process>& processes);
+Status write_files(const DaemonOptions& options, const std::string& connection, const net::Key& key,
+                   const std::vector<net::Address>& servers, const std::vector<Process>& processes);
+/// Starts a server of a file system again that has ended, where it was and with the key that it had.
+/// \error kExists if it runs
+Result<Daemon> restart_server(const std::string& connection, std::uint32_t index);
 /// Starts servers and writes the files.
 Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, const std::string& connection);
 [[nodiscard]] std::string processes_path(const std::string& connection);

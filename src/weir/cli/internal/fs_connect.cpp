@@ -22,8 +22,9 @@ void add_ahead(CLI::App& command, std::optional<Offset>& ahead) {
            kAheadRange);
 }
 
-Result<client::FileSystem> connect(const FileSystemOptions& options) {
+Result<client::FileSystem> connect(const FileSystemOptions& options, bool without_names) {
   client::ConnectOptions how;
+  how.without_names = without_names;
   how.file_system = options.file_system;
   how.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   return client::FileSystem::connect(how);

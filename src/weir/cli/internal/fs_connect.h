@@ -13,7 +13,8 @@ struct FileSystemOptions {
 };
 
 void add_file_system(CLI::App& command, FileSystemOptions& options);
-Result<client::FileSystem> connect(const FileSystemOptions& options);
+/// `without_names`: also while server 0 is down; few things work then.
+Result<client::FileSystem> connect(const FileSystemOptions& options, bool without_names = false);
 
 /// Options of servers, for all commands that start some.
 inline constexpr Offset kMostServers = 1024;

@@ -2,12 +2,14 @@
 //
 // `up` leaves two files: the connection file, all that clients need, and beside it NAME.servers, which processes there are, for `down`.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -32,6 +34,7 @@ struct UpOptions {
   std::string connection;
   std::string config;
   std::optional<Offset> capacity;
+  std::optional<std::uint32_t> server;  ///< Only this one of them, again.
 };
 
 struct DownOptions {
@@ -115,14 +118,39 @@ Status apply_config(UpOptions& options, const CLI::App& command) {
   }
 }
 
+// How to start a server again.
+std::string restart_hint(std::uint32_t server, const std::string& connection) {
+  return concat("`weir up --server ", server, connection.empty() ? "" : concat(" --connection ", connection), "`");
+}
+
+Result<int> up_again(const UpOptions& options, const CLI::App& command, Console& console) {
+  for (const char* other : {"--servers", "--store", "--capacity", "--ahead", "--listen"}) {
+    if (command.count(other) > 0) {
+      return invalid_argument(
+          concat("--server starts a server as it was started before: ", other, " cannot be changed"));
+    }
+  }
+  WEIR_TRY(const std::string path, connection_path(options.connection));
+  WEIR_TRY(const Daemon daemon, restart_server(path, *options.server));
+  console.out << fmt::format("server {} up again at {}\n", *options.server, daemon.address.text);
+  return kExitOk;
+}
+
 Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   WEIR_RETURN_IF_ERROR(apply_config(options, command));
+  if (options.server) return up_again(options, command, console);
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
   WEIR_TRY(options.daemons.servers, choose_server_count(options.daemons.store, options.servers, 1));
   WEIR_TRY(const std::string path, connection_path(options.connection));
-  if (any_runs(load_processes(path))) {
-    return Status(ErrorCode::kExists, concat("a file system is up already: ", path,
-                                             "; stop it with `weir down`, or name another file with --connection"));
+  if (const std::vector<Process> processes = load_processes(path); any_runs(processes)) {
+    const auto down =
+        std::find_if(processes.begin(), processes.end(), [](const auto& one) { return !one.is_running(); });
+    const auto index = static_cast<std::uint32_t>(down - processes.begin());
+    return Status(
+        ErrorCode::kExists,
+        concat("a file system is up already: ", path,
+               down == processes.end() ? "" : concat("; ", restart_hint(index, path), " starts what is down of it"),
+               "; stop it with `weir down`, or name another file with --connection"));
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -161,6 +189,21 @@ Result<int> down(const DownOptions& options, Console& console) {
 
 // ---- status --------------------------------------------------------------------------------------------------------
 
+// What it means that a server is down.
+std::string meaning_of(const client::ServerStatus& one) {
+  if (one.server == 0) {
+    return "names are not reachable: files cannot be opened, made, listed or removed; open files can be used as far as "
+           "they are on "
+           "other servers";
+  }
+  if (!one.unreachable_files) return "files that have bytes on it cannot be read or written there";
+  if (*one.unreachable_files == 0) return "no file has bytes on it";
+  std::string text = concat(*one.unreachable_files, *one.unreachable_files == 1 ? " file has" : " files have",
+                            " bytes on it that cannot be read or written:");
+  for (const std::string& path : one.unreachable_paths) text += concat(" ", path);
+  return std::cmp_greater(*one.unreachable_files, one.unreachable_paths.size()) ? text + " ..." : text;
+}
+
 void status_json(const std::vector<client::ServerStatus>& servers, std::ostream& out) {
   std::string text;
   JsonWriter json(text);
@@ -170,7 +213,10 @@ void status_json(const std::vector<client::ServerStatus>& servers, std::ostream&
         .field("server", static_cast<Offset>(one.server))
         .field("address", std::string_view(one.address));
     json.field("alive", one.error.is_ok());
-    if (!one.error.is_ok()) json.field("error", std::string_view(one.error.message()));
+    if (!one.error.is_ok()) {
+      json.field("error", std::string_view(one.error.message())).field("meaning", std::string_view(meaning_of(one)));
+      if (one.unreachable_files) json.field("unreachable_files", *one.unreachable_files);
+    }
     json.field("requests", one.requests).field("bytes_in", one.bytes_in).field("bytes_out", one.bytes_out);
     json.field("views", one.views).field("clients", one.clients).end_object();
   }
@@ -179,7 +225,7 @@ void status_json(const std::vector<client::ServerStatus>& servers, std::ostream&
 }
 
 Result<int> status(const StatusOptions& options, Console& console) {
-  WEIR_TRY(const client::FileSystem fs, connect(options.file_system));
+  WEIR_TRY(const client::FileSystem fs, connect(options.file_system, true));
   const std::vector<client::ServerStatus> servers = fs.server_status();
   bool all_alive = true;
   for (const client::ServerStatus& one : servers) all_alive = all_alive && one.error.is_ok();
@@ -191,12 +237,17 @@ Result<int> status(const StatusOptions& options, Console& console) {
                              "requests", "received", "sent", "views", "clients");
   for (const client::ServerStatus& one : servers) {
     if (!one.error.is_ok()) {
-      console.out << fmt::format("{:>6} {:<24} {}\n", one.server, one.address, one.error.message());
+      console.out << fmt::format("{:>6} {:<24} {:<8} {}\n", one.server, one.address, "down", one.error.message());
       continue;
     }
     console.out << fmt::format("{:>6} {:<24} {:<8} {:>10} {:>12} {:>12} {:>8} {:>8}\n", one.server, one.address, "up",
                                one.requests, bytes_text(static_cast<double>(one.bytes_in)),
                                bytes_text(static_cast<double>(one.bytes_out)), one.views, one.clients);
+  }
+  for (const client::ServerStatus& one : servers) {
+    if (one.error.is_ok()) continue;
+    console.out << fmt::format("server {} is down: {}; {} starts it again\n", one.server, meaning_of(one),
+                               restart_hint(one.server, ""));
   }
   return all_alive ? kExitOk : kExitNo;
 }
@@ -218,6 +269,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       "Examples:\n"
       "  weir up --servers 4\n"
       "  weir up --servers 2 --store disk:/scratch/weir\n"
+      "  weir up --server 1              start server 1 of a file system again, where it was; clients reconnect\n"
       "  weir up --config weir.toml      servers = 4, store = \"memory\", capacity = \"2G\", listen = \"10.0.0.1\"\n");
   auto options = std::make_shared<UpOptions>();
   add_number(*start, "--servers", options->servers, 1, kMostServers,
@@ -226,6 +278,8 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
   add_capacity(*start, options->capacity);
   add_ahead(*start, options->daemons.ahead_bytes);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
+  start->add_option("--server", options->server, "Start only this server again, one that has ended, as it was")
+      ->type_name("I");
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");
   add_connection(*start, options->connection);
   start->callback([&selection, options, start] {

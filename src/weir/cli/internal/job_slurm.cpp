@@ -147,7 +147,7 @@ Result<std::unique_ptr<SlurmServers>> SlurmServers::start(const DaemonOptions& o
   down.read = Pipe();
   Result<std::vector<net::Address>> addresses = servers->introduce(options.servers);
   Status status = addresses.status();
-  if (status.is_ok()) status = write_files(connection, key, *addresses, {servers->srun_});
+  if (status.is_ok()) status = write_files(options, connection, key, *addresses, {servers->srun_});
   std::remove(key_file.c_str());  // they have it
   if (status.is_ok()) return servers;
   servers->stop(std::chrono::seconds(2));

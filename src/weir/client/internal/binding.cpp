@@ -95,12 +95,9 @@ Binding::~Binding() {
     wire::ForgetViewT table;
     table.view = part.view_id;
     // Nobody waits for the answer: without it, the view goes with the connection.
-    session_->start(part.server, generation,
-                    {wire::encode_request(std::move(table), session_->timeout_ms()),
-                     {},
-                     {},
-                     session_->deadline(),
-                     [](Result<net::Reply>) {}});
+    session_->start(
+        part.server, generation,
+        {wire::encode_request(std::move(table), session_->timeout_ms()), {}, {}, {}, [](Result<net::Reply>) {}});
   };
   for (const auto& part : parts_) forget(*part);
   for (const auto& entry : lazy_parts_) {
@@ -421,7 +418,6 @@ Status Binding::announce(std::span<Part* const> parts, Counters& counters) {
     if (part->registered.load() == generation) continue;
     net::Call call;
     call.head = wire::encode_request(registration(*part), session_->timeout_ms(), part->store);
-    call.deadline = session_->deadline();
     call.done = [](const Result<net::Reply>&) {};
     Counters::add(counters.messages, 1);
     Counters::add(counters.index_bytes, static_cast<std::int64_t>(call.head.size()));

@@ -37,6 +37,7 @@ struct ClusterOptions {
   bool direct = true;
   int servers = 3;
   std::chrono::milliseconds timeout{10000};
+  std::chrono::milliseconds fence_grace{15000};
 };
 
 class Cluster {
@@ -94,6 +95,7 @@ class Cluster {
     options.key = key_;
     options.store = options_.store == "disk" ? concat("disk:", directory_) : options_.store;
     options.capacity_bytes = Offset{1} << 30;
+    options.fence_grace = options_.fence_grace;
     auto started = stores.store ? server::Server::start(options, std::move(stores.store), std::move(stores.metadata))
                                 : server::Server::start(options);
     ASSERT_THAT(started, weir::testing::IsOk());

@@ -1,11 +1,13 @@
 #include <weir/client/internal/open_file.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
 #include <weir/client/internal/describe.h>
+#include <weir/log/log.h>
 
 namespace weir::client::internal {
 
@@ -149,11 +151,59 @@ Result<std::shared_ptr<Incarnation>> OpenFile::await_change(const std::shared_pt
   if (left <= net::Clock::duration::zero()) {
     return Status(
         ErrorCode::kUnavailable,
-        concat(path_, " is being laid out anew, and that was not done in time: nothing was written; try again"));
+        concat(path_,
+               ": layout change still in progress (the file is being laid out anew); nothing was written; retry"));
   }
   std::this_thread::sleep_for(std::min<net::Clock::duration>(patience.pause, left));
+  patience.waited += patience.pause;
+  if (patience.waited >= patience.next_look) {
+    patience.next_look *= 2;
+    WEIR_RETURN_IF_ERROR(end_abandoned_relayouts(*session_, *stale));
+  }
   patience.pause = std::min(2 * patience.pause, kLongestPause);
   return current;
+}
+
+Status end_abandoned_relayouts(Session& session, const Incarnation& file) {
+  std::vector<Outgoing> looks = calls_to_subfiles(session, file, [&](std::uint32_t element) {
+    wire::InspectT inspect;
+    inspect.subfile = to_wire(file.subfile(element));
+    return inspect;
+  });
+  session.run(looks, Repeat::kSafe);
+  std::map<std::uint64_t, std::vector<std::uint32_t>> fenced;  // by token
+  for (std::uint32_t element = 0; element < looks.size(); ++element) {
+    const auto info = session.answer<wire::SubfileInfoT>(looks[element]);
+    if (info.is_ok() && info->fence != 0 && info->fence_abandoned) fenced[info->fence].push_back(element);
+  }
+  for (const auto& [token, elements] : fenced) {
+    wire::EndRelayoutT end;
+    end.file = file.file();
+    end.data = token;
+    end.commit = false;
+    const Status ended = session.call<wire::AttributesT>(0, std::move(end), Repeat::kNever).status();
+    // kStale: it is not under way; it was ended before, one way or the other.
+    if (!ended.is_ok() && ended.code() != ErrorCode::kStale) return ended;
+    wire::LookupT lookup;
+    lookup.file = file.file();
+    WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(lookup)));
+    if (now.data != file.data())
+      return Status::ok();  // it was done: the fences stay until the old subfiles are removed
+    std::vector<Outgoing> lowers;
+    for (const std::uint32_t element : elements) {
+      wire::FenceT lower;
+      lower.action = wire::FenceAction::Lower;
+      lower.subfile = to_wire(file.subfile(element));
+      lower.token = token;
+      lowers.push_back(
+          {file.server_of(element), wire::encode_request(std::move(lower), session.timeout_ms()), {}, {}, {}});
+    }
+    WEIR_RETURN_IF_ERROR(session.run_all(lowers));
+    WEIR_LOG_WARN(
+        "file {}: a relayout to data {} was interrupted before its last step; it was cancelled, the old layout serves",
+        file.file(), token);
+  }
+  return Status::ok();
 }
 
 Offset room_for(const layout::Element& element, Offset size) {

@@ -95,6 +95,8 @@ std::vector<Outgoing> calls_to_subfiles(const Session& session, const Incarnatio
 struct Patience {
   net::Deadline deadline;
   std::chrono::milliseconds pause{1};  ///< The next one.
+  std::chrono::milliseconds waited{0};
+  std::chrono::milliseconds next_look{100};  ///< When it has waited for so long: at who holds the fences.
 };
 
 /// \threadsafety Safe from any thread.
@@ -149,6 +151,10 @@ class OpenFile {
   std::shared_ptr<Incarnation> incarnation_;
   std::atomic<bool> is_name_durable_{false};  // once it is, it stays: only Create is answered before it is durable
 };
+
+/// Ends relayouts of the file that have lost their client just before their last step: whether they were done is decided, and fences that nobody
+/// needs any more are lowered.  Nothing if there is none.
+Status end_abandoned_relayouts(Session& session, const Incarnation& file);
 
 /// The largest end of the file that its subfiles know.
 Result<Offset> size_of(Session& session, Incarnation& file);

@@ -77,8 +77,7 @@ void Operation::start_slice(std::size_t index) {
     Counters::add(counters().gathered_bytes, slice.bytes);
   }
   net::Call call;
-  call.deadline = session.deadline(slice.bytes);
-  const std::int64_t timeout_ms = session.timeout_ms() + slice.bytes / 10000;
+  const std::int64_t timeout_ms = session.timeout_ms();
   auto range = std::make_unique<wire::Range>(slice.range.from, slice.range.to);
   if (access_.is_write) {
     if (!slice.direct) {
@@ -175,15 +174,20 @@ Status Operation::finish() {
     collect();
     start_slices();
   }
-  if (status_.code() == ErrorCode::kStale) Counters::add(counters().extra_bytes, std::exchange(moved_, 0));
+  // Without a view, the operation failed before it had moved anything.
+  if (status_.code() == ErrorCode::kStale && view_ != nullptr) {
+    Counters::add(counters().extra_bytes, std::exchange(moved_, 0));
+  }
   return status_;
 }
 
 Status Operation::wait() {
   Status status = finish();
   if (status.code() != ErrorCode::kStale || view_ == nullptr) return status;
-  status_ = Status::ok();
-  return view_->access_again(binding_, access_);
+  // Without its view, the operation has its final status: a second wait() returns the same.
+  const std::shared_ptr<BoundView> view = std::move(view_);
+  status_ = view->access_again(binding_, access_);
+  return status_;
 }
 
 // ---------------------------------------------------------------- pieces

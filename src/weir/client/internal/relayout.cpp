@@ -7,8 +7,8 @@
 //                                                                                                         again once the fences have fallen
 //   3. Bytes are copied: a subfile of the new layout is a view of the old file, read in long ranges       the same; new subfiles are found
 //      and written as they come.  What is all zero is not written.  The new subfiles are synced.          by fsck
-//   4. The fences are confirmed: they were up all the time, and stay whoever is gone or restarted.        old layout serves, is not written
-//                                                                                                         before fsck repairs it
+//   4. The fences are confirmed: they were up all the time, and stay whoever is gone or restarted.        old layout serves; the next writer, or
+//                                                                                                         fsck, cancels the relayout
 //   5. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
 //   6. The old subfiles are removed; whoever still has them open is told that they are stale.             are found by fsck, and fenced
 //
@@ -16,7 +16,8 @@
 // old subfile is there.  Writers look up the file until it has another layout, or can be written again.
 //
 // Until 5, and if that is refused, an error ends with EndRelayout{no commit}, removal of the new subfiles, and the fences lowered.  Whether 5 was
-// done is not known if its answer does not come and the file looks as before: then nothing is removed or lowered, and fsck decides.
+// done is not known if its answer does not come and the file looks as before: then nothing is removed or lowered, and the next writer (or fsck) decides.
+// Server 0 serialises commit and cancellation: the first request wins, and later ones are refused.
 
 #include <algorithm>
 #include <cstring>
@@ -233,8 +234,9 @@ Status relayout(const std::shared_ptr<Session>& session, const std::string& path
     (void)fence(*session, *old_file, wire::FenceAction::Lower, new_file->data());
     return {status.code(), concat("relayout of ", path, ": ", status.message(), "; the old layout still serves")};
   }
+  (void)fence(*session, *old_file, wire::FenceAction::Leave, new_file->data());
   return {status.code(), concat("relayout of ", path, ": ", status.message(),
-                                "; run weir fsck --repair: it ends one way or the other")};
+                                "; the next write to the file, or weir fsck --repair, ends it one way or the other")};
 }
 
 }  // namespace weir::client::internal

@@ -138,10 +138,16 @@ Result<std::shared_ptr<Session>> Session::connect(const std::vector<net::Address
   std::shared_ptr<Session> session(new Session(options, key, std::move(caller)));
   session->set_servers(servers);
   // Server 0 knows all servers; asking it also shows whether the key fits, before anything else is tried.
-  WEIR_TRY(const wire::MembersT members, session->call<wire::MembersT>(0, wire::MembershipT{}));
-  std::vector<net::Address> addresses(members.servers.size());
-  for (const auto& server : members.servers) {
-    if (server->index >= addresses.size()) return corrupt(concat("connect: no server ", server->index, " can be"));
+  const Result<wire::MembersT> members = session->call<wire::MembersT>(0, wire::MembershipT{});
+  const ErrorCode code = members.status().code();
+  const bool is_down = code == ErrorCode::kUnavailable || code == ErrorCode::kTimedOut;
+  if (is_down && options.without_names) return session;
+  WEIR_RETURN_IF_ERROR(members.status());
+  std::vector<net::Address> addresses(members->servers.size());
+  for (const auto& server : members->servers) {
+    if (server->index >= addresses.size())
+      return corrupt(
+          concat("connect: server index ", server->index, " is out of range (", addresses.size(), " servers)"));
     addresses[server->index] = {server->address};
     if (server->index == 0) session->keeps_about_ = server->keeps_about;
   }
@@ -239,6 +245,8 @@ Result<std::uint64_t> Session::reach(std::uint32_t server) {
 void Session::start(std::uint32_t server, std::uint64_t expected, net::Call call) {
   const std::lock_guard lock(mutex_);
   ++under_way_;
+  call.deadline = deadline();
+  call.patience = options_.timeout;
   call.done = [this, done = std::move(call.done)](Result<net::Reply> reply) {
     --under_way_;
     done(std::move(reply));
@@ -290,13 +298,15 @@ void Session::run_once(std::span<Outgoing*> calls) {
   std::size_t started = 0;
   for (Outgoing* outgoing : calls) {
     outgoing->result.reset();
-    const auto bytes = static_cast<Offset>(outgoing->body.size() + outgoing->sink.size());
-    start(
-        outgoing->server, 0,
-        {outgoing->head, outgoing->body, outgoing->sink, deadline(bytes), [outgoing, &ended](Result<net::Reply> reply) {
-           outgoing->result = std::move(reply);
-           ++ended;
-         }});
+    net::Call call;
+    call.head = outgoing->head;
+    call.body = outgoing->body;
+    call.sink = outgoing->sink;
+    call.done = [outgoing, &ended](Result<net::Reply> reply) {
+      outgoing->result = std::move(reply);
+      ++ended;
+    };
+    start(outgoing->server, 0, std::move(call));
     ++started;
     if (started >= kMostUnderWay) run_until([&] { return ended + kMostUnderWay > started; });
   }

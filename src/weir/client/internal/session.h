@@ -95,7 +95,7 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool keeps_about() const { return keeps_about_; }
   [[nodiscard]] std::uint64_t next_number() { return ++numbers_; }
 
-  /// When a call that moves so many bytes must be done.
+  /// How long to wait for others that move so many bytes.
   [[nodiscard]] net::Deadline deadline(Offset bytes = 0) const;
   [[nodiscard]] std::int64_t timeout_ms() const { return options_.timeout.count(); }
 
@@ -124,7 +124,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // ---- for transfers that have many calls under way and look at them one by one
 
-  /// Starts a call.  `done` runs with the session locked, in any thread, perhaps before this returns.  `generation`, if not 0: the
+  /// Starts a call, with the session's patience.  `done` runs with the session locked, in any thread, perhaps before this returns.  `generation`, if not 0: the
   /// connection must still be that one, else it is kUnavailable.
   void start(std::uint32_t server, std::uint64_t generation, net::Call call);
   /// Lets answers come in until `is_ready`, which is asked with the session locked.

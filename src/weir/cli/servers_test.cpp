@@ -1,0 +1,208 @@
+// Servers as processes: which ports they open, what is said when one has ended, and how it comes back.
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <weir/base/text.h>
+#include <weir/cli/internal/daemons.h>
+#include <weir/cli/internal/run_testing.h>
+
+namespace weir::cli {
+namespace {
+
+using internal::Process;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Outcome;
+using testing::weir;
+
+class ServersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / concat("weir-servers-", ::getpid());
+    std::filesystem::create_directories(folder_);
+    fs_ = (folder_ / "fs.toml").string();
+    std::ofstream(local("source")) << std::string(300'000, 'w');
+  }
+  void TearDown() override {
+    weir({"down", "--connection", fs_});
+    std::filesystem::remove_all(folder_);
+  }
+
+  void up(std::vector<std::string> more) {
+    std::vector<std::string> all{"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = weir(all);
+    ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
+  }
+  Outcome run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--fs", fs_, "--timeout", "5"});
+    return weir(arguments);
+  }
+  Outcome up_again(int server) { return weir({"up", "--server", std::to_string(server), "--connection", fs_}); }
+  void kill_server(std::size_t server) {
+    const Process process = internal::load_processes(fs_).at(server);
+    ASSERT_TRUE(process.is_running());
+    ::kill(static_cast<pid_t>(process.number), SIGKILL);
+    while (process.is_running()) std::this_thread::yield();
+  }
+  [[nodiscard]] std::string local(const std::string& name) const { return (folder_ / name).string(); }
+
+  std::filesystem::path folder_;
+  std::string fs_;
+};
+
+TEST_F(ServersTest, OneThatEndedIsStartedAgainWhereItWas) {
+  up({"--store", concat("disk:", local("store"))});
+  ASSERT_EQ(run({"put", local("source"), "/a", "--layout", "stripe(unit=1K, over=2)"}).code, kExitOk);
+  ASSERT_EQ(run({"mkdir", "/d"}).code, kExitOk);
+  const auto before = nlohmann::json::parse(run({"status", "--json"}).out);
+  EXPECT_THAT(up_again(1).err, HasSubstr("server 1"));
+  EXPECT_THAT(up_again(1).err, HasSubstr("up already"));
+  EXPECT_THAT(up_again(2).err, HasSubstr("out of range (2 servers"));
+
+  kill_server(1);
+  const Outcome status = run({"status"});
+  EXPECT_EQ(status.code, kExitNo);
+  EXPECT_THAT(status.out,
+              AllOf(HasSubstr("server 1 is down: 1 file has bytes on it that cannot be read or written: /a"),
+                    HasSubstr("`weir up --server 1`"), Not(HasSubstr("server 0 is down"))));
+  const auto json = nlohmann::json::parse(run({"status", "--json"}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_TRUE(json[0]["alive"]);
+  EXPECT_FALSE(json[0].contains("meaning"));
+  EXPECT_FALSE(json[1]["alive"]);
+  EXPECT_EQ(json[1]["unreachable_files"], 1);
+  EXPECT_NE(run({"get", "/a", local("copy")}).code, kExitOk);
+  EXPECT_THAT(weir({"up", "--connection", fs_}).err, HasSubstr("weir up --server 1"));
+
+  const Outcome again = up_again(1);
+  EXPECT_EQ(again.code, kExitOk) << again.err;
+  const Outcome after = run({"status", "--json"});
+  EXPECT_EQ(after.code, kExitOk) << after.out;
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(nlohmann::json::parse(after.out)[i]["address"], before[i]["address"]);
+  }
+  ASSERT_EQ(run({"get", "/a", local("copy"), "--verify"}).code, kExitOk);
+  EXPECT_EQ(std::filesystem::file_size(local("copy")), 300'000u);
+}
+
+TEST_F(ServersTest, StatusWorksWhileServerZeroIsDown) {
+  up({"--store", concat("disk:", local("store"))});
+  ASSERT_EQ(run({"mkdir", "/d"}).code, kExitOk);
+  kill_server(0);
+  EXPECT_NE(run({"ls", "/"}).code, kExitOk);
+  const Outcome status = run({"status"});
+  EXPECT_EQ(status.code, kExitNo) << status.err;
+  EXPECT_THAT(status.out, AllOf(HasSubstr("server 0 is down: names are not reachable"),
+                                HasSubstr("`weir up --server 0`"), Not(HasSubstr("server 1 is down"))));
+  const auto json = nlohmann::json::parse(run({"status", "--json"}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_FALSE(json[0]["alive"]);
+  EXPECT_THAT(json[0]["meaning"].get<std::string>(), HasSubstr("names are not reachable"));
+  EXPECT_TRUE(json[1]["alive"]);
+  kill_server(1);
+  EXPECT_EQ(nlohmann::json::parse(run({"status", "--json"}).out).size(), 2u) << "all down, and still listed";
+  for (const int server : {1, 0}) {
+    const Outcome again = up_again(server);
+    EXPECT_EQ(again.code, kExitOk) << again.err;
+  }
+  const Outcome listed = run({"ls", "/"});
+  EXPECT_EQ(listed.code, kExitOk) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("d"));
+}
+
+TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
+  up({});
+  kill_server(1);
+  const Outcome changed = weir({"up", "--server", "1", "--store", "memory", "--connection", fs_});
+  EXPECT_EQ(changed.code, kExitBad);
+  EXPECT_THAT(changed.err, HasSubstr("--store cannot be changed"));
+  EXPECT_EQ(up_again(1).code, kExitOk);
+  EXPECT_EQ(run({"status"}).code, kExitOk);
+}
+
+// ---------------------------------------------------------------- ports
+
+/// Local addresses of TCP sockets on which a process listens, as /proc has them: "0100007F:1F90".
+std::multiset<std::string> listening_sockets(std::int64_t process) {
+  const std::string proc = concat("/proc/", process);
+  std::set<std::string> open;
+  for (const auto& entry : std::filesystem::directory_iterator(proc + "/fd")) {
+    std::error_code error;
+    open.insert(std::filesystem::read_symlink(entry.path(), error).string());
+  }
+  std::multiset<std::string> found;
+  for (const char* table : {"/net/tcp", "/net/tcp6"}) {
+    std::ifstream file(proc + table);
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      std::istringstream fields(line);
+      std::vector<std::string> field(10);
+      for (std::string& one : field) fields >> one;
+      constexpr const char* kListens = "0A";
+      if (field[3] == kListens && open.contains(concat("socket:[", field[9], "]"))) found.insert(field[1]);
+    }
+  }
+  return found;
+}
+
+TEST_F(ServersTest, WithoutListenNoPortIsOpen) {
+  up({});
+  ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk) << "clients of this host need none";
+  for (const Process& process : internal::load_processes(fs_)) EXPECT_TRUE(listening_sockets(process.number).empty());
+}
+
+/// An IPv4 address that others reach; empty if there is none.
+std::string outside_address(std::string& as_in_proc) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return "";
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> release(found, &::freeifaddrs);
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_LOOPBACK) != 0 ||
+        (one->ifa_flags & IFF_UP) == 0)
+      continue;
+    const in_addr address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
+    char hex[16];
+    std::snprintf(hex, sizeof hex, "%08X:", address.s_addr);
+    as_in_proc = hex;
+    char text[INET_ADDRSTRLEN];
+    return ::inet_ntop(AF_INET, &address, text, sizeof text);
+  }
+  return "";
+}
+
+TEST_F(ServersTest, WithListenPortsAreOpenOnThatAddressOnly) {
+  std::string in_proc;
+  const std::string address = outside_address(in_proc);
+  if (address.empty()) GTEST_SKIP() << "this machine has no address but loopback ones";
+  up({"--listen", address});
+  ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk);
+  for (const Process& process : internal::load_processes(fs_)) {
+    const auto sockets = listening_sockets(process.number);
+    EXPECT_FALSE(sockets.empty());
+    for (const std::string& one : sockets) EXPECT_TRUE(one.starts_with(in_proc)) << one;
+  }
+}
+
+}  // namespace
+}  // namespace weir::cli
