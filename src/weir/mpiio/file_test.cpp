@@ -384,7 +384,7 @@ TEST(ErrorHandlerTest, OfNoFileMayBeFreed) {
 
 // A warning of one rank names the nearest key or value, once; what has no effect is not shown.
 TEST(HintsTest, WhatHasNoEffectIsToldAndNotShown) {
-  std::string told;
+  std::string warning;
   for (int round = 0; round < 2; ++round) {
     const Info given{{"weir_layuot", "view"},
                      {"weir_collective", "2phase"},
@@ -393,7 +393,7 @@ TEST(HintsTest, WhatHasNoEffectIsToldAndNotShown) {
                      {"romio_cb_write", "enable"}};
     ::testing::internal::CaptureStderr();
     OpenedFile file(test_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_WORLD, given.info);
-    told += ::testing::internal::GetCapturedStderr();
+    warning += ::testing::internal::GetCapturedStderr();
     for (const char* const key : {"weir_layuot", "cb_nodes", "romio_cb_write"}) EXPECT_EQ(hint(file, key), "(none)");
     EXPECT_EQ(hint(file, "cb_buffer_size"), "5000");
     const char* const method = std::getenv("WEIR_COLLECTIVE");
@@ -401,15 +401,15 @@ TEST(HintsTest, WhatHasNoEffectIsToldAndNotShown) {
   }
   const auto count = [&](const std::string& text) {
     std::size_t found = 0;
-    for (std::size_t at = told.find(text); at != std::string::npos; at = told.find(text, at + 1)) ++found;
+    for (std::size_t at = warning.find(text); at != std::string::npos; at = warning.find(text, at + 1)) ++found;
     return found;
   };
   const std::size_t expected = world_rank() == 0 ? 1 : 0;
-  EXPECT_EQ(count("hint weir_layuot is unknown; did you mean weir_layout?"), expected) << told;
+  EXPECT_EQ(count("hint weir_layuot is unknown; did you mean weir_layout?"), expected) << warning;
   EXPECT_EQ(count("hint weir_collective=2phase is not a method (auto, alone, two-phase); did you mean two-phase?"),
             expected)
-      << told;
-  EXPECT_EQ(count("hint cb_nodes=many is ignored"), expected) << told;
+      << warning;
+  EXPECT_EQ(count("hint cb_nodes=many is ignored"), expected) << warning;
 }
 
 TEST(ErrorTest, OfSetViewNamesTheFile) {
