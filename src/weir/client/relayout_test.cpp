@@ -444,7 +444,8 @@ TEST_P(AbandonedTest, FencesOfRemovedFilesAreDropped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, AbandonedTest,
-                         ::testing::Values(Case{"MemoryDirect", "memory", true}, Case{"Disk", "disk", true}),
+                         ::testing::Values(RelayoutCase{"MemoryDirect", "memory", true},
+                                           RelayoutCase{"Disk", "disk", true}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Ways, RelayoutTest,
