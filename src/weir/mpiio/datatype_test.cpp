@@ -82,7 +82,7 @@ void expect_view(const Typemap& map, const Listed& list) {
   ASSERT_EQ(view.is_ok(), legal) << view.status().message();
   if (!legal) return;
   ByteOffsets expected = items(list, 40);  // so many that items that interleave for ever would meet
-  if (repeats(expected)) {           // then there is only the first
+  if (repeats(expected)) {                 // then there is only the first
     expected = list.bytes;
     EXPECT_EQ(view->limit(), static_cast<Offset>(expected.size()));
   }

@@ -107,7 +107,9 @@ class HostileTest : public ::testing::Test {
     ASSERT_THAT(connection, IsOk());
     std::optional<Result<Reply>> result;
     const Bytes body(10, std::byte{1});
-    (*connection)->call({{}, body, {}, Clock::now() + kHostileLong, [&](Result<Reply> reply) { result = std::move(reply); }});
+    (*connection)->call({{}, body, {}, Clock::now() + kHostileLong, [&](Result<Reply> reply) {
+                           result = std::move(reply);
+                         }});
     while (!result) (*caller)->wait(Clock::now() + 1s);
     EXPECT_THAT(*result, IsOk());
   }

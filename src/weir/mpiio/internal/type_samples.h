@@ -508,7 +508,9 @@ class Generator {
 inline bool ascends(const ByteOffsets& bytes) {
   return std::adjacent_find(bytes.begin(), bytes.end(), std::greater_equal<>()) == bytes.end();
 }
-inline bool repeats(const ByteOffsets& bytes) { return std::set<Offset>(bytes.begin(), bytes.end()).size() != bytes.size(); }
+inline bool repeats(const ByteOffsets& bytes) {
+  return std::set<Offset>(bytes.begin(), bytes.end()).size() != bytes.size();
+}
 
 inline ByteOffsets items(const Listed& list, Offset count) {
   ByteOffsets all;

@@ -165,7 +165,8 @@ Result<std::optional<Record>> Metadata::find(const Record& directory, std::strin
 // What an entry names must be there, and know it: otherwise one of the two is damaged.
 Result<Record> Metadata::load_entry(FileNumber directory, std::string_view name, const Result<FileNumber>& number) {
   if (!number.is_ok()) {
-    return corrupt(damaged(concat("entry ", quoted_path(name), " of directory ", directory), number.status().message()));
+    return corrupt(
+        damaged(concat("entry ", quoted_path(name), " of directory ", directory), number.status().message()));
   }
   WEIR_TRY(const std::optional<std::string> bytes, store_.get(record_key(*number)));
   if (!bytes) {
@@ -174,9 +175,9 @@ Result<Record> Metadata::load_entry(FileNumber directory, std::string_view name,
   }
   WEIR_TRY(Record record, record_of(*number, *bytes));
   if (record.parent == directory && record.name == name) return record;
-  return corrupt(
-      damaged(concat("entry ", quoted_path(name), " of directory ", directory),
-              concat("file ", *number, " says that it is ", quoted_path(record.name), " of directory ", record.parent)));
+  return corrupt(damaged(
+      concat("entry ", quoted_path(name), " of directory ", directory),
+      concat("file ", *number, " says that it is ", quoted_path(record.name), " of directory ", record.parent)));
 }
 
 // One step down: what `name` is in `directory`, if the asker may look there.
@@ -548,7 +549,8 @@ Status Metadata::lay_out(const Ask& ask, const Request& request, wire::Attribute
     return ask.error(ErrorCode::kInvalidArgument, concat("not a layout: ", partition.status().message()));
   }
   if (const Status status = partition->validate(); !status.is_ok()) {
-    return {status.code(), concat(ask.operation, " ", quoted_path(ask.path), ": ", status.message()), status.location()};
+    return {status.code(), concat(ask.operation, " ", quoted_path(ask.path), ": ", status.message()),
+            status.location()};
   }
   const Offset subfiles = partition->element_count();
   if (subfiles > kMostSubfiles) {
@@ -642,8 +644,8 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
   }
   if (!bytes || pending.data != request.data) {
     return Status{ErrorCode::kStale,
-                  concat("relayout of ", quoted_path(record.name), " (file ", request.file, "): the one to ", request.data,
-                         " is not under way; another began, or it has ended")};
+                  concat("relayout of ", quoted_path(record.name), " (file ", request.file, "): the one to ",
+                         request.data, " is not under way; another began, or it has ended")};
   }
   storage::Batch batch;
   batch.erase(relayout_key(request.file));

@@ -39,7 +39,8 @@ Result<std::vector<std::string_view>> split_path(std::string_view path) {
     return invalid_argument(concat("path ", quoted_path(path), " is not absolute: it must start with '/'"));
   }
   if (path.size() > kMostPathBytes) {
-    return invalid_argument(concat("path ", quoted_path(path), " has ", path.size(), " bytes; at most ", kMostPathBytes));
+    return invalid_argument(
+        concat("path ", quoted_path(path), " has ", path.size(), " bytes; at most ", kMostPathBytes));
   }
   if (path.find('\0') != std::string_view::npos) {
     return invalid_argument(concat("path ", quoted_path(path), " has a NUL byte"));
