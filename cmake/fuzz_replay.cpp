@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMostDamages = 500;  // per seed: keeps large seeds affordable
+constexpr std::size_t kMostDamages = 200;  // per seed: keeps large seeds affordable
 
 std::size_t inputs_run = 0;
 

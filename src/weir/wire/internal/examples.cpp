@@ -130,6 +130,8 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   }));
   all.push_back(
       request<FenceT>([](FenceT& it) { it.action = FenceAction::Confirm, it.subfile = subfile(), it.token = 9; }));
+  all.push_back(request<SyncNamesT>([](SyncNamesT&) {}));
+  all.push_back(request<SyncSubfilesT>([](SyncSubfilesT&) {}));
   all.push_back(request<AdoptT>(
       [](AdoptT& it) { it.path = "/lost+found/4", it.attributes = std::make_unique<AttributesT>(attributes()); }));
   all.push_back(request<DescribeT>([](DescribeT& it) { it.subfile = subfile(), it.about = {1, 2, 3}; }));
