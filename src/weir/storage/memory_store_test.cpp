@@ -349,7 +349,7 @@ TEST_F(MemoryStoreTest, NoSpaceNamesAllThatMatters) {
   ASSERT_THAT(write(0, 1000, 1), IsOk());
   const Status status = write(0, 2 * kMib, 1);
   EXPECT_THAT(status, StatusIs(ErrorCode::kNoSpace, HasSubstr("write of subfile 1.0")));
-  EXPECT_THAT(status.message(), HasSubstr("free of 1048576: remove files"));
+  EXPECT_THAT(status.message(), HasSubstr("free of 1048576; raise --capacity"));
   EXPECT_THAT(read(0, 1000), Each(std::byte{1}));
   // Where there is no room for all, plans do not get memory.
   EXPECT_THAT(store_->map(kMemoryId, 0, 2 * kMib, true), IsOkAndHolds(Eq(std::nullopt)));
