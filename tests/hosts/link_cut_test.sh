@@ -91,9 +91,9 @@ cmp "$folder/data" "$folder/copy" || fail "other bytes came back"
 on_client_says "a program" "$columns"
 
 # Cut, and joined again.
-cut_while received "$weir" put --timeout 3 "$folder/data" /cut
+cut_while received "$weir" put --resume --timeout 3 "$folder/data" /cut
 on_client "$weir" stat /cut >/dev/null 2>&1 && fail "half a file got its name"
-on_client_says "put again" "$weir" put --verify "$folder/data" /cut
+on_client_says "put again" "$weir" put --resume --verify "$folder/data" /cut
 rm -f "$folder/copy"
 cut_while sent "$weir" get --timeout 3 /cut "$folder/copy"
 [ ! -e "$folder/copy" ] || fail "half a copy got its name"

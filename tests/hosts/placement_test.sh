@@ -80,7 +80,7 @@ PATH=$folder/bin:$PATH WEIR_JOB_DIR=$folder/jobs SLURM_JOB_ID=1 SLURM_JOB_NUM_NO
 expect_targets bbaa "1 1 0 0"
 expect_targets abba "0 1 1 0"
 grep -q "\"address\":\"tcp:$second_address:" "$folder/bbaa" || fail "stat does not tell the address of the second server"
-grep -q 'as the first views of the ranks, 4 of 4 on the host of their rank' "$folder/out" || fail "the log does not tell why"
+grep -q 'as the views of the ranks, 4 of 4 on the host of their rank' "$folder/out" || fail "the log does not tell why"
 [ "$(cat "$folder"/traces/*.trace | grep -c '4 of 4 on the host of their rank')" -eq 2 ] || fail "the traces do not tell why"
 bytes=$(($(cat "$folder/crossed.after") - $(cat "$folder/crossed.before")))
 [ "$bytes" -lt "$blocks_bytes" ] || fail "$bytes bytes crossed the link; the ranks on one host wrote $((2 * blocks_bytes))"

@@ -82,7 +82,7 @@ writes() {
     "$weir" run --capacity 64M --stage-out "/x:$folder/copy" -- "$@" weir:/x
   expect_code 0 "$*"
   cmp "$folder/expected-$ranks" "$folder/copy" || fail "$*: other bytes than expected"
-  expect_text "as the first views of the ranks, $ranks of $ranks on the host of their rank" "$*"
+  expect_text "as the views of the ranks, $ranks of $ranks on the host of their rank" "$*"
   expect_nothing_left "$*"
 }
 

@@ -48,7 +48,10 @@ class DiskAboutTest : public ::testing::Test {
     ASSERT_THAT(opened, IsOk());
     store_ = std::move(*opened);
   }
-  void SetUp() override { open(); }
+  void SetUp() override {
+    open();
+    calls_.clear();
+  }
 
   // Syncs of directories; those of files are by fdatasync.
   [[nodiscard]] std::vector<std::string> folder_syncs() const {

@@ -16,6 +16,7 @@
 #include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>
+#include <weir/log/log.h>
 
 namespace weir::cli::internal {
 
@@ -203,7 +204,11 @@ class WeirSink final : public CopySink {
         leaves_(leaves) {}
   ~WeirSink() override {
     // An error here would hide the one that ended the copy.
-    if (!is_published_ && leaves_ == Leaves::kNothing) static_cast<void>(fs_.remove(file_.path()));
+    if (is_published_ || leaves_ != Leaves::kNothing) return;
+    const Status status = fs_.remove(file_.path());
+    if (status.is_ok() || status.code() == ErrorCode::kNotFound) return;
+    WEIR_LOG_WARN("part of a copy is left: {}; remove it with `weir rm {}` when the servers can be reached ({})",
+                  file_.path(), file_.path(), status.message());
   }
 
   Status check_room(Offset bytes) override {
