@@ -68,7 +68,7 @@ start() {
     "$@" -n "$ranks" "$writer" weir:/out "$work" "$way" >"$work/out" 2>&1 &
   job=$!
   wait_until all_write || fail "ranks do not write"
-  server_processes=$(cut -d ' ' -f 1 "$work"/jobs/*/fs.toml.servers)
+  server_processes=$(awk '/^[0-9]+ [0-9]+$/ { print $1 }' "$work"/jobs/*/fs.toml.servers)
   [ "$(echo "$server_processes" | wc -l)" -eq "$servers" ] || fail "no $servers servers"
   sleep "0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')"
 }
