@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include <weir/client/embedded.h>
 #include <weir/client/file_system.h>
+#include <weir/embedded/embedded.h>
 #include <weir/layout/language.h>
 
 namespace {

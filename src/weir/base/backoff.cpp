@@ -1,9 +1,8 @@
 #include <weir/base/backoff.h>
 
-#include <sched.h>
-
 #include <algorithm>
-#include <ctime>
+
+#include <weir/base/scheduling.h>
 
 namespace weir {
 
@@ -25,15 +24,14 @@ std::chrono::nanoseconds Backoff::sleep_after(std::chrono::nanoseconds waited) c
 void Backoff::pause() noexcept {
   if (++looks_ <= kLooks) return;
   const Clock::time_point now = Clock::now();
-  if (looks_ == kLooks + 1) start_ = now;
+  if (looks_ == kLooks + 1) start_ = last_ = now;
+  if (awake_ <= kMessages) note_absence(now - last_);  // looks that move no bytes take no time
+  last_ = now;
   const std::chrono::nanoseconds waited = now - start_;
+  if (waited < kSpin) return;
   const std::chrono::nanoseconds time = sleep_after(waited);
-  if (time == time.zero()) {
-    if (waited >= kSpin) ::sched_yield();
-    return;
-  }
-  const timespec span{0, time.count()};  // below a second
-  ::nanosleep(&span, nullptr);           // woken early: looks earlier
+  if (time > time.zero() || !yield_if_cheap()) sleep_shortly(std::max(time, kShortest));
+  last_ = Clock::now();
 }
 
 }  // namespace weir

@@ -7,18 +7,16 @@ namespace weir {
 
 /// Backoff for polling, as a request of MPI needs it: spin, then yield, then sleep, a little longer each time.
 ///
-/// Only loops that move bytes by polling yield, and only after spinning: beside programs that compute, each yield costs
-/// one of their time slices. A short sleep does not, since the scheduler runs a task soon after it wakes up.  Nobody
-/// yields for long: several processes that did, on one processor, starved the threads of servers for seconds (Linux
-/// 6.18).
+/// Beside programs that compute it sleeps instead of yielding (scheduling.h).  Nobody yields for long: several processes
+/// that did, on one processor, starved the threads of servers for seconds (Linux 6.18).
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// How long it spins.
   static constexpr std::chrono::microseconds kSpin{50};
-  /// For what takes one message or two: spins, then sleeps.
-  static constexpr std::chrono::microseconds kMessages = kSpin;
+  /// For what takes a few messages.
+  static constexpr std::chrono::microseconds kMessages{500};
   /// For what moves many bytes by being looked at.
   static constexpr std::chrono::milliseconds kBytes{50};
 
@@ -33,6 +31,7 @@ class Backoff {
  private:
   std::chrono::nanoseconds awake_;
   Clock::time_point start_{};
+  Clock::time_point last_{};  // look
   std::uint32_t looks_ = 0;
 };
 

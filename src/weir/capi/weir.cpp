@@ -7,8 +7,8 @@
 
 #include <weir/base/text.h>
 #include <weir/capi/internal/errors.h>
-#include <weir/client/embedded.h>
 #include <weir/client/file_system.h>
+#include <weir/embedded/embedded.h>
 #include <weir/layout/language.h>
 
 using weir::Offset;

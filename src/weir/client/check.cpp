@@ -16,7 +16,7 @@
 #include <weir/client/file_system.h>
 #include <weir/client/internal/describe.h>
 #include <weir/client/internal/session.h>
-#include <weir/server/found_files.h>
+#include <weir/wire/found_files.h>
 
 namespace weir::client {
 
@@ -296,13 +296,13 @@ class Check {
     inspect.about = true;
     const Result<wire::SubfileInfoT> info = session_.call<wire::SubfileInfoT>(one.server, std::move(inspect));
     const std::uint64_t data = one.subfile.file();
-    server::FoundSubfile found{one.server, {data, one.subfile.element()}, {}, {}, !info.is_ok()};
+    wire::FoundSubfile found{one.server, {data, one.subfile.element()}, {}, {}, !info.is_ok()};
     if (info.is_ok()) {
       if (is_empty(*info)) return Status::ok();
       report_.stored_bytes += info->stored_bytes;
       found.info = {info->length, info->file_end, info->stored_bytes};
       const Result<wire::AboutT> about = wire::decode_about(std::as_bytes(std::span(info->about)));
-      if (about.is_ok() && server::check_found_about(found.id, *about).is_ok()) {
+      if (about.is_ok() && wire::check_found_about(found.id, *about).is_ok()) {
         found.about = std::make_shared<wire::AboutT>(*about);
       }
     } else if (info.status().code() == ErrorCode::kStale) {
@@ -331,10 +331,10 @@ class Check {
          status.is_ok());
   }
 
-  void settle(std::uint64_t data, const std::vector<server::FoundSubfile>& subfiles) {
+  void settle(std::uint64_t data, const std::vector<wire::FoundSubfile>& subfiles) {
     Offset bytes = 0;
-    for (const server::FoundSubfile& one : subfiles) bytes += one.info.length;
-    std::optional<server::FoundFile> file = server::put_file_together(data, subfiles, session_.server_count());
+    for (const wire::FoundSubfile& one : subfiles) bytes += one.info.length;
+    std::optional<wire::FoundFile> file = wire::put_file_together(data, subfiles, session_.server_count());
     std::string what =
         concat("data ", data, ", ", subfiles.size(), " subfiles with ", bytes, " bytes, belongs to no file");
     if (file && !file->path.empty()) what += concat("; it was ", file->path);
@@ -346,7 +346,7 @@ class Check {
   }
 
   /// \returns its path
-  Result<std::string> adopt(server::FoundFile& file, const std::vector<server::FoundSubfile>& subfiles) {
+  Result<std::string> adopt(wire::FoundFile& file, const std::vector<wire::FoundSubfile>& subfiles) {
     if (file.path.empty()) WEIR_RETURN_IF_ERROR(set_lengths(file, subfiles));
     for (std::size_t i = 0; i < file.is_found.size(); ++i) {
       if (file.is_found[i]) file.attributes.stores[i] = stores_[file.attributes.targets[i]];
@@ -371,8 +371,8 @@ class Check {
   }
 
   // Of a file of which nothing is known: its subfiles one after the other are all of it.
-  Status set_lengths(const server::FoundFile& file, const std::vector<server::FoundSubfile>& subfiles) {
-    for (const server::FoundSubfile& one : subfiles) {
+  Status set_lengths(const wire::FoundFile& file, const std::vector<wire::FoundSubfile>& subfiles) {
+    for (const wire::FoundSubfile& one : subfiles) {
       if (one.is_damaged) continue;
       wire::TruncateT truncate;
       truncate.subfile = std::make_unique<wire::Subfile>(one.id.file, one.id.element);
@@ -424,7 +424,7 @@ class Check {
   std::vector<bool> answers_;           // of each server
   std::vector<std::uint64_t> stores_;   // likewise; 0: not known
   std::set<std::uint64_t> unfinished_;  // data of relayouts that were ended
-  std::map<std::uint64_t, std::vector<server::FoundSubfile>> orphans_;
+  std::map<std::uint64_t, std::vector<wire::FoundSubfile>> orphans_;
   std::set<std::uint64_t> relayouts_;  // under way: what their subfiles are filed under
 };
 

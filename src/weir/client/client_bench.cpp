@@ -6,7 +6,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <weir/client/embedded.h>
+#include <weir/embedded/embedded.h>
 #include <weir/layout/language.h>
 
 namespace weir::client {

@@ -10,9 +10,9 @@
 
 #include <weir/base/internal/signal_storm.h>
 #include <weir/base/testing.h>
-#include <weir/client/embedded.h>
 #include <weir/client/file_system.h>
 #include <weir/client/internal/cluster.h>
+#include <weir/embedded/embedded.h>
 #include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
 #include <weir/storage/faulty_store.h>

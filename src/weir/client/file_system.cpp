@@ -2,14 +2,15 @@
 
 #include <algorithm>
 
+#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/client/internal/bound_view.h>
 #include <weir/client/internal/describe.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
 #include <weir/net/net.h>
-#include <weir/server/found_files.h>
 #include <weir/storage/store.h>
+#include <weir/wire/found_files.h>
 
 namespace weir::client {
 
@@ -69,8 +70,7 @@ Result<File> FileSystem::create(const std::string& path, const layout::Partition
   WEIR_TRY(const wire::AttributesT attributes,
            session_->call<wire::AttributesT>(0, std::move(create), options.exclusive ? Repeat::kNever : Repeat::kSafe));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
-  if (internal::describe(*session_, path, attributes).is_ok() &&
-      attributes.targets.size() <= server::kDescribedAtOnce) {
+  if (internal::describe(*session_, path, attributes).is_ok() && attributes.targets.size() <= wire::kDescribedAtOnce) {
     open->incarnation()->note_described();
   }
   return File(std::move(open));
@@ -285,7 +285,7 @@ Result<FileLock> File::lock(Offset from, Offset to, bool exclusive) const {
     return out_of_range(concat("lock of ", path(), ": bytes ", from, " to ", to));
   }
   auto state = std::make_unique<FileLock::State>(
-      FileLock::State{open_->shared_session(), open_->incarnation()->file(), from, to, storage::random_id()});
+      FileLock::State{open_->shared_session(), open_->incarnation()->file(), from, to, random_id()});
   wire::LockT lock;
   lock.file = state->file;
   lock.range = std::make_unique<wire::Range>(from, to);

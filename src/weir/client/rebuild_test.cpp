@@ -13,8 +13,8 @@
 #include <weir/base/internal/temporary_directory.h>
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
-#include <weir/client/embedded.h>
 #include <weir/client/internal/cluster.h>
+#include <weir/embedded/embedded.h>
 #include <weir/layout/language.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/faulty_store.h>

@@ -119,9 +119,9 @@ TEST_P(RestartTest, CloseTellsOfBytesThatWereInMemory) {
   const FileSystem fs = cluster.connect();
   const File file = *fs.create("/file", stripes(), {.targets = {0, 1, 2}});
   const View view = *file.linear();
-  ASSERT_THAT(view.write(0, numbered(kSize, 4)), IsOk());
+  ASSERT_THAT(view.write(0, numbered_bytes(kRestartSize, 4)), IsOk());
   EXPECT_THAT(file.close(), IsOk());
-  ASSERT_THAT(view.write(65536, numbered(1000, 5)), IsOk());
+  ASSERT_THAT(view.write(65536, numbered_bytes(1000, 5)), IsOk());
   EXPECT_EQ(view.report().direct_bytes > 0, GetParam());
   restart(cluster, 1);
   EXPECT_THAT(file.close(), StatusIs(ErrorCode::kIoError, AllOf(HasSubstr("server 1"), HasSubstr("/file"))));

@@ -22,7 +22,7 @@ struct MappedSubfileTest : ::testing::Test {
   MappedSubfileTest() {
     EXPECT_EQ(::ftruncate(writable, storage::kDataStart + storage::kChunkBytes), 0);
     EXPECT_THAT(life, IsOk());
-    lifeline = *server::Lifeline::map((*life)->descriptor());
+    lifeline = *wire::Lifeline::map((*life)->descriptor());
     const auto mapped = MappedSubfile::map(writable, lifeline, 1);
     EXPECT_THAT(mapped, IsOk());
     whole = *mapped;
@@ -39,7 +39,7 @@ struct MappedSubfileTest : ::testing::Test {
   int writable = ::memfd_create("test", MFD_CLOEXEC);
   int readable = ::open(concat("/proc/self/fd/", writable).c_str(), O_RDONLY | O_CLOEXEC);
   Result<std::unique_ptr<server::internal::Life>> life = server::internal::Life::create();
-  std::shared_ptr<server::Lifeline> lifeline;
+  std::shared_ptr<wire::Lifeline> lifeline;
   std::shared_ptr<MappedSubfile> whole;
 };
 

@@ -1,4 +1,4 @@
-#include <weir/server/handover.h>
+#include <weir/wire/handover.h>
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #include <weir/base/internal/signal_storm.h>
 #include <weir/base/testing.h>
 #include <weir/server/internal/handover_server.h>
-#include <weir/server/lifeline.h>
+#include <weir/wire/lifeline.h>
 
 namespace weir::server::internal {
 namespace {
@@ -23,7 +23,7 @@ using testing::StatusIs;
 
 constexpr std::size_t kBytes = 4096;
 
-void close_both(const Handed& handed) {
+void close_both(const wire::Handed& handed) {
   close(handed.memory);
   close(handed.lifeline);
 }
@@ -43,7 +43,7 @@ TEST_F(HandoverTest, GivesTheSameMemoryOnce) {
   start();
   const auto token = server->offer(memory.get(), true, getuid());
   ASSERT_THAT(token, IsOk());
-  const auto fetched = fetch_memory(server->socket(), *token);
+  const auto fetched = wire::fetch_memory(server->socket(), *token);
   ASSERT_THAT(fetched, IsOk());
   const Descriptor descriptor(fetched->memory);
   const Descriptor lifeline(fetched->lifeline);
@@ -51,7 +51,7 @@ TEST_F(HandoverTest, GivesTheSameMemoryOnce) {
   char seen = 0;
   ASSERT_EQ(pread(memory.get(), &seen, 1, 5), 1);
   EXPECT_EQ(seen, 'x');
-  EXPECT_THAT(fetch_memory(server->socket(), *token), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(wire::fetch_memory(server->socket(), *token), StatusIs(ErrorCode::kPermission));
 }
 
 TEST_F(HandoverTest, SignalsOfTheProgramAreNoHindrance) {
@@ -61,7 +61,7 @@ TEST_F(HandoverTest, SignalsOfTheProgramAreNoHindrance) {
   while (storm.come() < 100) {
     const auto token = server->offer(memory.get(), true, getuid());
     ASSERT_THAT(token, IsOk());
-    const auto handed = fetch_memory(server->socket(), *token);
+    const auto handed = wire::fetch_memory(server->socket(), *token);
     ASSERT_THAT(handed, IsOk()) << "after " << fetched;
     close_both(*handed);
     ++fetched;
@@ -70,32 +70,33 @@ TEST_F(HandoverTest, SignalsOfTheProgramAreNoHindrance) {
 
 TEST_F(HandoverTest, ProcessesOfOneUserOpenItThemselves) {
   start();
-  const auto shown = Shown::of(memory.get());
-  const auto life = Shown::of(server->lifeline());
+  const auto shown = wire::Shown::of(memory.get());
+  const auto life = wire::Shown::of(server->lifeline());
   ASSERT_THAT(shown, IsOk());
   ASSERT_THAT(life, IsOk());
-  const auto opened = open_memory(getpid(), *shown, *life);
+  const auto opened = wire::open_memory(getpid(), *shown, *life);
   ASSERT_THAT(opened, IsOk());
   ASSERT_EQ(pwrite(opened->memory, "x", 1, 5), 1);
   char seen = 0;
   ASSERT_EQ(pread(memory.get(), &seen, 1, 5), 1);
   EXPECT_EQ(seen, 'x');
-  EXPECT_TRUE((*Lifeline::map(opened->lifeline))->is_alive());
+  EXPECT_TRUE((*wire::Lifeline::map(opened->lifeline))->is_alive());
   EXPECT_EQ(pwrite(opened->lifeline, "x", 1, 0), -1);
   close_both(*opened);
   // Numbers that have come to mean something else.
-  EXPECT_THAT(open_memory(getpid(), {shown->number, shown->device, shown->file + 1}, *life),
+  EXPECT_THAT(wire::open_memory(getpid(), {shown->number, shown->device, shown->file + 1}, *life),
               StatusIs(ErrorCode::kUnavailable));
-  EXPECT_THAT(open_memory(getpid(), *shown, {shown->number, life->device, life->file}),
+  EXPECT_THAT(wire::open_memory(getpid(), *shown, {shown->number, life->device, life->file}),
               StatusIs(ErrorCode::kUnavailable));
-  EXPECT_THAT(open_memory(getpid(), {9999, shown->device, shown->file}, *life), StatusIs(ErrorCode::kUnavailable));
-  EXPECT_THAT(open_memory(1 << 30, *shown, *life), StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(wire::open_memory(getpid(), {9999, shown->device, shown->file}, *life),
+              StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(wire::open_memory(1 << 30, *shown, *life), StatusIs(ErrorCode::kUnavailable));
 }
 
 TEST_F(HandoverTest, ReadersCannotMapForWriting) {
   start();
   const auto token = server->offer(memory.get(), false, getuid());
-  const auto fetched = fetch_memory(server->socket(), *token);
+  const auto fetched = wire::fetch_memory(server->socket(), *token);
   ASSERT_THAT(fetched, IsOk());
   const Descriptor descriptor(fetched->memory);
   const Descriptor lifeline(fetched->lifeline);
@@ -107,9 +108,9 @@ TEST_F(HandoverTest, ReadersCannotMapForWriting) {
 
 TEST_F(HandoverTest, LifelinesEndWithTheServer) {
   start();
-  const auto fetched = fetch_memory(server->socket(), *server->offer(memory.get(), true, getuid()));
+  const auto fetched = wire::fetch_memory(server->socket(), *server->offer(memory.get(), true, getuid()));
   ASSERT_THAT(fetched, IsOk());
-  const auto lifeline = Lifeline::map(fetched->lifeline);
+  const auto lifeline = wire::Lifeline::map(fetched->lifeline);
   ASSERT_THAT(lifeline, IsOk());
   EXPECT_TRUE((*lifeline)->is_alive());
   EXPECT_TRUE((*lifeline)->is_of(fetched->lifeline));
@@ -126,7 +127,7 @@ TEST_F(HandoverTest, LifelinesEndWithTheServer) {
 TEST(LifeTest, EndsWithItsThread) {
   const auto life = Life::create();
   ASSERT_THAT(life, IsOk());
-  const auto lifeline = Lifeline::map((*life)->descriptor());
+  const auto lifeline = wire::Lifeline::map((*life)->descriptor());
   ASSERT_THAT(lifeline, IsOk());
   EXPECT_FALSE((*lifeline)->is_alive());
   bool was_alive = false;
@@ -142,7 +143,7 @@ TEST(LifeTest, EndsWithItsThread) {
 TEST(LifeTest, EndsWithAKilledProcess) {
   const auto life = Life::create();
   ASSERT_THAT(life, IsOk());
-  const auto lifeline = Lifeline::map((*life)->descriptor());
+  const auto lifeline = wire::Lifeline::map((*life)->descriptor());
   ASSERT_THAT(lifeline, IsOk());
   const pid_t child = fork();
   if (child == 0) {
@@ -158,14 +159,14 @@ TEST(LifeTest, EndsWithAKilledProcess) {
 TEST_F(HandoverTest, OtherUsersAndOtherTokensGetNothing) {
   start();
   const auto others = server->offer(memory.get(), true, getuid() + 1);
-  EXPECT_THAT(fetch_memory(server->socket(), *others), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(wire::fetch_memory(server->socket(), *others), StatusIs(ErrorCode::kPermission));
   const auto mine = server->offer(memory.get(), true, getuid());
   std::vector<std::uint8_t> wrong = *mine;
   wrong.back() ^= 1;
-  EXPECT_THAT(fetch_memory(server->socket(), wrong), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(wire::fetch_memory(server->socket(), wrong), StatusIs(ErrorCode::kPermission));
   wrong.pop_back();
-  EXPECT_THAT(fetch_memory(server->socket(), wrong), StatusIs(ErrorCode::kPermission));
-  const auto fetched = fetch_memory(server->socket(), *mine);
+  EXPECT_THAT(wire::fetch_memory(server->socket(), wrong), StatusIs(ErrorCode::kPermission));
+  const auto fetched = wire::fetch_memory(server->socket(), *mine);
   ASSERT_THAT(fetched, IsOk());
   close_both(*fetched);
 }
@@ -173,7 +174,7 @@ TEST_F(HandoverTest, OtherUsersAndOtherTokensGetNothing) {
 TEST_F(HandoverTest, TokensExpire) {
   start(std::chrono::milliseconds(0));
   const auto token = server->offer(memory.get(), true, getuid());
-  EXPECT_THAT(fetch_memory(server->socket(), *token), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(wire::fetch_memory(server->socket(), *token), StatusIs(ErrorCode::kPermission));
 }
 
 TEST_F(HandoverTest, OnlySoManyOffersAreKept) {
@@ -181,7 +182,7 @@ TEST_F(HandoverTest, OnlySoManyOffersAreKept) {
   const auto first = server->offer(memory.get(), true, getuid());
   for (std::size_t i = 0; i < HandoverServer::kMostOffers; ++i)
     ASSERT_THAT(server->offer(memory.get(), true, getuid()), IsOk());
-  EXPECT_THAT(fetch_memory(server->socket(), *first), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(wire::fetch_memory(server->socket(), *first), StatusIs(ErrorCode::kPermission));
 }
 
 TEST_F(HandoverTest, AServerThatIsGoneIsUnavailable) {
@@ -189,8 +190,8 @@ TEST_F(HandoverTest, AServerThatIsGoneIsUnavailable) {
   const std::string socket = server->socket();
   const auto token = server->offer(memory.get(), true, getuid());
   server.reset();
-  EXPECT_THAT(fetch_memory(socket, *token), StatusIs(ErrorCode::kUnavailable));
-  EXPECT_THAT(fetch_memory("", *token), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(wire::fetch_memory(socket, *token), StatusIs(ErrorCode::kUnavailable));
+  EXPECT_THAT(wire::fetch_memory("", *token), StatusIs(ErrorCode::kInvalidArgument));
 }
 
 TEST_F(HandoverTest, ManyFetchAtOnce) {
@@ -201,7 +202,7 @@ TEST_F(HandoverTest, ManyFetchAtOnce) {
       for (int round = 0; round < 50; ++round) {
         const auto token = server->offer(memory.get(), round % 2 == 0, getuid());
         ASSERT_THAT(token, IsOk());
-        const auto fetched = fetch_memory(server->socket(), *token);
+        const auto fetched = wire::fetch_memory(server->socket(), *token);
         ASSERT_THAT(fetched, IsOk());
         close_both(*fetched);
       }

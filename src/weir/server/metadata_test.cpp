@@ -134,7 +134,7 @@ TEST_F(MetadataTest, NamesAreAnyBytes) {
   for (int byte = 1; byte < 256; ++byte) {
     if (byte != '/') name += static_cast<char>(byte);
   }
-  ASSERT_LE(name.size(), kMostNameBytes);
+  ASSERT_LE(name.size(), wire::kMostNameBytes);
   for (const std::string& one : {name, std::string("..."), std::string(" "), std::string(255, '\xff')}) {
     ASSERT_THAT(metadata->create(create_request("/" + one), kAda), IsOk());
     EXPECT_THAT(metadata->lookup("//" + one + "//", kAda), IsOk());
@@ -510,7 +510,7 @@ class Comparison {
     const Model::Names names = any_names();
     const std::string path = to_path(names);
     const auto mode = static_cast<std::uint32_t>(random_.chance(70) ? 0777 : random_.between(0, 0777));
-    SCOPED_TRACE(::testing::Message() << quoted_path(path) << " by " << who.uid);
+    SCOPED_TRACE(::testing::Message() << wire::quoted_path(path) << " by " << who.uid);
     switch (random_.between(0, 6)) {
       case 0: return create(names, path, who, mode);
       case 1: return make_directory(names, path, who, mode);
@@ -577,7 +577,7 @@ class Comparison {
     const Model::Names to = any_names();
     const ErrorCode expected = model_.rename(names, to, who);
     const auto result = metadata_->rename(rename_request(path, to_path(to)), who);
-    EXPECT_EQ(result.status().code(), expected) << quoted_path(to_path(to)) << ": " << result.status().message();
+    EXPECT_EQ(result.status().code(), expected) << wire::quoted_path(to_path(to)) << ": " << result.status().message();
   }
   void set_mode(const Model::Names& names, const std::string& path, const net::Identity& who, std::uint32_t mode) {
     Model::NodePtr node;

@@ -13,10 +13,10 @@
 
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
-#include <weir/server/found_files.h>
 #include <weir/server/internal/assembly.h>
 #include <weir/server/internal/testing.h>
 #include <weir/storage/disk_store.h>
+#include <weir/wire/found_files.h>
 
 namespace weir::server {
 namespace {
@@ -399,7 +399,7 @@ TEST_F(RebuildTest, OneThatWasNeverCompleteHasNothingToRebuild) {
 }
 
 TEST(FoundFilesTest, LayoutAndNameMayComeFromDifferentSubfiles) {
-  std::vector<FoundSubfile> subfiles(3);
+  std::vector<wire::FoundSubfile> subfiles(3);
   for (std::uint32_t i = 0; i < 3; ++i) {
     auto about = std::make_shared<wire::AboutT>();
     about->path = i == 2 ? "/new" : "/old";
@@ -410,7 +410,7 @@ TEST(FoundFilesTest, LayoutAndNameMayComeFromDifferentSubfiles) {
     if (i == 0) about->attributes->layout = layout_bytes("stripe(unit=4, over=3)");
     subfiles[i] = {i % 2, {5, i}, {}, about, false};
   }
-  const auto file = put_file_together(5, subfiles, 2);
+  const auto file = wire::put_file_together(5, subfiles, 2);
   ASSERT_TRUE(file);
   EXPECT_EQ(file->path, "/new");
   EXPECT_EQ(file->attributes.layout, layout_bytes("stripe(unit=4, over=3)"));
@@ -426,7 +426,7 @@ TEST(FoundFilesTest, ASubfileOnTwoServersIsTakenWhereItBelongs) {
   about->attributes->targets = {1};
   for (const bool first_is_right : {true, false}) {
     const std::uint32_t a = first_is_right ? 1 : 0;
-    const auto file = put_file_together(5, {{a, {5, 0}, {}, about, false}, {1 - a, {5, 0}, {}, about, false}}, 2);
+    const auto file = wire::put_file_together(5, {{a, {5, 0}, {}, about, false}, {1 - a, {5, 0}, {}, about, false}}, 2);
     ASSERT_TRUE(file);
     EXPECT_THAT(file->attributes.targets, ElementsAre(1));
     ASSERT_THAT(file->notes, SizeIs(1));

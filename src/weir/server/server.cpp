@@ -10,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <weir/base/random_id.h>
+#include <weir/base/scheduling.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 #include <weir/server/internal/assembly.h>
@@ -98,7 +100,7 @@ struct Server::Impl final : net::Handler {
   void stop();
 
   // Set at the start.
-  const std::uint64_t boot = storage::random_id();
+  const std::uint64_t boot = random_id();
   Options options;
   net::Identity identity;
   std::unique_ptr<storage::Store> store;
@@ -139,7 +141,10 @@ Status Server::Impl::open() {
   WEIR_RETURN_IF_ERROR(io->restore_fences());
   WEIR_TRY(listener, net::listen(options.address, options.key, *this, {.stall_limit = options.stall_limit}));
   members = {listener->address()};
-  thread = std::thread([this] { listener->run(); });
+  thread = std::thread([this] {
+    ask_for_short_slices();
+    listener->run();
+  });
   return Status::ok();
 }
 

@@ -13,11 +13,11 @@
 #include <weir/base/descriptor.h>
 #include <weir/layout/binary.h>
 #include <weir/layout/internal/generate.h>
-#include <weir/server/handover.h>
 #include <weir/server/internal/peer_testing.h>
 #include <weir/server/internal/testing.h>
 #include <weir/storage/shared_memory.h>
 #include <weir/transfer/range_packing.h>
+#include <weir/wire/handover.h>
 
 namespace weir::server {
 namespace {
@@ -374,7 +374,7 @@ TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
   const wire::HandoverT& handover = *answer.head.answer.AsHandover();
   EXPECT_EQ(handover.possible, GetParam() == "memory");
   if (!handover.possible) return;
-  const auto fetched = fetch_memory(handover.socket, handover.token);
+  const auto fetched = wire::fetch_memory(handover.socket, handover.token);
   ASSERT_THAT(fetched, IsOk());
   const Descriptor descriptor(fetched->memory);
   const Descriptor lifeline(fetched->lifeline);
@@ -400,8 +400,8 @@ TEST_P(ServerTest, ShowsDescriptorsToThoseWhoOpenThemThemselves) {
   EXPECT_EQ(handover.possible, GetParam() == "memory");
   if (!handover.possible) return;
   EXPECT_TRUE(handover.token.empty());
-  const auto shown = [](const wire::Descriptor& it) { return Shown{it.number(), it.device(), it.file()}; };
-  const auto opened = open_memory(handover.process, shown(*handover.memory), shown(*handover.lifeline));
+  const auto shown = [](const wire::Descriptor& it) { return wire::Shown{it.number(), it.device(), it.file()}; };
+  const auto opened = wire::open_memory(handover.process, shown(*handover.memory), shown(*handover.lifeline));
   ASSERT_THAT(opened, IsOk());
   const Descriptor descriptor(opened->memory);
   const Descriptor lifeline(opened->lifeline);

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/storage/internal/memory_subfile.h>
 #include <weir/storage/shared_memory.h>

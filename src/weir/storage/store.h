@@ -151,7 +151,4 @@ class Store {
   virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes, Peers peers);
 };
 
-/// Not 0, and not one that ever was.
-std::uint64_t random_id();
-
 }  // namespace weir::storage

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 
 namespace weir::storage {

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <weir/base/random_id.h>
 #include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/job_keeper.h>
@@ -62,7 +63,7 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
   words.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
   words.insert(words.end(),
                {"serve-job", "--key", key_file, "--on-node", std::to_string((options.servers + nodes - 1) / nodes),
-                "--store", options.store, "--file-system", std::to_string(storage::random_id()), "--capacity",
+                "--store", options.store, "--file-system", std::to_string(random_id()), "--capacity",
                 std::to_string(options.capacity_bytes)});
   if (options.ahead_bytes) words.insert(words.end(), {"--ahead", std::to_string(*options.ahead_bytes)});
   return words;

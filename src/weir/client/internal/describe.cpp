@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <weir/server/found_files.h>
+#include <weir/wire/found_files.h>
 
 namespace weir::client::internal {
 
@@ -41,7 +41,7 @@ bool is_up_to_date(const wire::AboutT& about, const std::string& path, const wir
 Status describe(Session& session, const std::string& path, const wire::AttributesT& attributes, bool is_pending) {
   if (!session.keeps_about() || attributes.is_directory) return Status::ok();
   std::vector<Outgoing> calls;
-  const auto count = std::min<std::size_t>(attributes.targets.size(), server::kDescribedAtOnce);
+  const auto count = std::min<std::size_t>(attributes.targets.size(), wire::kDescribedAtOnce);
   for (std::uint32_t element = 0; element < count; ++element) {
     wire::DescribeT table;
     table.subfile = std::make_unique<wire::Subfile>(attributes.data, element);

@@ -186,11 +186,11 @@ Result<net::Connection*> Session::connected(std::uint32_t server) {
   return link.connection.get();
 }
 
-Result<std::shared_ptr<server::Lifeline>> Session::lifeline(std::uint32_t server, int descriptor) {
+Result<std::shared_ptr<wire::Lifeline>> Session::lifeline(std::uint32_t server, int descriptor) {
   const std::lock_guard lock(mutex_);
   Link& link = *links_[server];
   if (!link.lifeline || !link.lifeline->is_of(descriptor)) {
-    WEIR_TRY(link.lifeline, server::Lifeline::map(descriptor));
+    WEIR_TRY(link.lifeline, wire::Lifeline::map(descriptor));
   }
   return link.lifeline;
 }

@@ -17,7 +17,7 @@
 #include <weir/client/file_system.h>
 #include <weir/client/internal/caretaker.h>
 #include <weir/net/net.h>
-#include <weir/server/lifeline.h>
+#include <weir/wire/lifeline.h>
 #include <weir/wire/wire.h>
 
 namespace weir::client::internal {
@@ -148,7 +148,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<std::uint64_t> reach(std::uint32_t server);
   /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to anew.
   /// \error kIoError
-  Result<std::shared_ptr<server::Lifeline>> lifeline(std::uint32_t server, int descriptor);
+  Result<std::shared_ptr<wire::Lifeline>> lifeline(std::uint32_t server, int descriptor);
   /// Whether memory of servers may be opened without their help, as far as is known.
   [[nodiscard]] bool opens_memory() const { return opens_memory_.load(std::memory_order_relaxed); }
   void stop_opening_memory() { opens_memory_.store(false, std::memory_order_relaxed); }
@@ -160,8 +160,8 @@ class Session : public std::enable_shared_from_this<Session> {
     net::Address address;
     std::unique_ptr<net::Connection> connection;
     std::atomic<std::uint64_t> generation{0};
-    std::shared_ptr<server::Lifeline> lifeline;  // null: memory of the server is not used
-    std::optional<ServerSelf> self;              // of the connection there is now; nothing: not asked yet
+    std::shared_ptr<wire::Lifeline> lifeline;  // null: memory of the server is not used
+    std::optional<ServerSelf> self;            // of the connection there is now; nothing: not asked yet
   };
 
   Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Caller> caller);

@@ -11,7 +11,7 @@
 
 #include <weir/base/text.h>
 #include <weir/log/log.h>
-#include <weir/server/handover.h>
+#include <weir/wire/handover.h>
 
 // Newer than the headers of some systems; older kernels answer EINVAL.
 #ifndef MADV_POPULATE_READ
@@ -39,7 +39,7 @@ Status system_error(const char* call) {
   return {ErrorCode::kIoError, concat("memory of a subfile: ", call, ": ", std::strerror(errno))};
 }
 
-server::Shown shown(const std::unique_ptr<wire::Descriptor>& descriptor) {
+wire::Shown shown(const std::unique_ptr<wire::Descriptor>& descriptor) {
   if (!descriptor) return {};
   return {descriptor->number(), descriptor->device(), descriptor->file()};
 }
@@ -55,7 +55,7 @@ std::size_t length_of(Offset room) { return static_cast<std::size_t>(kDataStart 
 
 }  // namespace
 
-MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
+MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<wire::Lifeline> lifeline,
                              std::uint64_t generation, std::uint64_t boot)
     : base_(base),
       room_(room),
@@ -66,7 +66,7 @@ MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std
 
 MappedSubfile::~MappedSubfile() { ::munmap(base_, length_of(room_)); }
 
-Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::shared_ptr<server::Lifeline> lifeline,
+Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::shared_ptr<wire::Lifeline> lifeline,
                                                           std::uint64_t generation, std::uint64_t boot) {
   struct ::stat info {};
   if (::fstat(descriptor, &info) != 0) return system_error("fstat");
@@ -196,9 +196,9 @@ Result<std::shared_ptr<MappedSubfile>> map_answer(Session& session, const Subfil
   WEIR_TRY(wire::HandoverT handover, session.answer<wire::HandoverT>(call));
   if (!handover.possible) return std::shared_ptr<MappedSubfile>();
   const std::uint64_t generation = session.generation(server);
-  server::Handed handed;
+  wire::Handed handed;
   if (handover.process != 0) {
-    const auto opened = server::open_memory(handover.process, shown(handover.memory), shown(handover.lifeline));
+    const auto opened = wire::open_memory(handover.process, shown(handover.memory), shown(handover.lifeline));
     if (opened.is_ok()) {
       handed = *opened;
     } else {
@@ -210,7 +210,7 @@ Result<std::shared_ptr<MappedSubfile>> map_answer(Session& session, const Subfil
     }
   }
   if (handed.memory < 0) {
-    WEIR_TRY(handed, server::fetch_memory(handover.socket, handover.token));
+    WEIR_TRY(handed, wire::fetch_memory(handover.socket, handover.token));
   }
   const auto map = [&]() -> Result<std::shared_ptr<MappedSubfile>> {
     WEIR_TRY(auto lifeline, session.lifeline(server, handed.lifeline));

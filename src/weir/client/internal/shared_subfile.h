@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include <weir/client/internal/session.h>
-#include <weir/server/lifeline.h>
 #include <weir/storage/shared_memory.h>
 #include <weir/storage/store.h>
+#include <weir/wire/lifeline.h>
 
 namespace weir::client::internal {
 
@@ -24,7 +24,7 @@ struct Target {
 class MappedSubfile {
  public:
   /// For reading only if the descriptor is.  \error kIoError, kCorrupt
-  static Result<std::shared_ptr<MappedSubfile>> map(int descriptor, std::shared_ptr<server::Lifeline> lifeline,
+  static Result<std::shared_ptr<MappedSubfile>> map(int descriptor, std::shared_ptr<wire::Lifeline> lifeline,
                                                     std::uint64_t generation, std::uint64_t boot = 0);
   /// The same memory, with room for `bytes`.
   [[nodiscard]] Result<std::shared_ptr<MappedSubfile>> longer(Offset bytes) const;
@@ -56,7 +56,7 @@ class MappedSubfile {
   [[nodiscard]] bool prepare(Offset from, Offset to);
 
  private:
-  MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<server::Lifeline> lifeline,
+  MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<wire::Lifeline> lifeline,
                 std::uint64_t generation, std::uint64_t boot);
   bool enter(Offset first, Offset end);
   void touch(Offset chunk);
@@ -64,7 +64,7 @@ class MappedSubfile {
   std::byte* base_;
   Offset room_;
   bool is_writable_;
-  std::shared_ptr<server::Lifeline> lifeline_;
+  std::shared_ptr<wire::Lifeline> lifeline_;
   std::uint64_t generation_;
   std::uint64_t boot_;
   std::uint32_t place_ = 0;  // 0, 1/2, 1/4, 3/4, ... of 2^32: different for each that mapped it

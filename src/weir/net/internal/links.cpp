@@ -7,6 +7,7 @@
 
 #include <poll.h>
 
+#include <weir/base/scheduling.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 
@@ -116,8 +117,7 @@ void Links::sleep(Deadline deadline, int wake_fd) {
 
 bool Links::linger() {
   const Clock::time_point now = Clock::now();
-  if (!has_several_cores() || now - last_activity_ >= kSpin) return false;
-  std::this_thread::yield();
+  if (!has_several_cores() || now - last_activity_ >= kSpin || !yield_if_cheap()) return false;
   // Of several servers on a core, those that linger would keep the one that is asked from answering.
   if (Clock::now() - now > kLongYield) last_activity_ = now - kSpin;
   return true;
@@ -127,7 +127,7 @@ void Links::spin_then_sleep(Deadline deadline) {
   const auto until = std::min(last_activity_ + kSpin, deadline);
   while (has_several_cores() && Clock::now() < until) {
     if (progress()) return;
-    std::this_thread::yield();  // there may be more threads than cores, and the one that answers among them
+    if (!yield_if_cheap()) break;  // there may be more threads than cores, and the one that answers among them
   }
   sleep(deadline);
 }

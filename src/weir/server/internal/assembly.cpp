@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/storage/disk_store.h>
 
@@ -133,7 +134,7 @@ Result<Label> label_for(const std::string& directory, std::uint32_t index, std::
   }
   if (own != nullptr && own->label.file_system != 0) return own->label;
   if (file_system == 0) file_system = new_file_system;
-  if (file_system == 0) file_system = storage::random_id();
+  if (file_system == 0) file_system = random_id();
   return Label{file_system, index, 0, false};
 }
 

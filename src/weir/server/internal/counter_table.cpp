@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include <weir/base/checked.h>
+#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/storage/store.h>
 
@@ -22,7 +23,7 @@ Result<Offset> changed(Offset value, const wire::UseCounterT& request) {
 
 }  // namespace
 
-CounterTable::CounterTable() : random_(storage::random_id) {}
+CounterTable::CounterTable() : random_(random_id) {}
 
 CounterTable::Counters::iterator CounterTable::make() {
   for (;;) {

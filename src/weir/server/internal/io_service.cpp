@@ -8,10 +8,10 @@
 
 #include <weir/base/text.h>
 #include <weir/log/log.h>
-#include <weir/server/handover.h>
 #include <weir/server/internal/about.h>
 #include <weir/server/internal/assembly.h>
 #include <weir/storage/shared_memory.h>
+#include <weir/wire/handover.h>
 
 namespace weir::server::internal {
 
@@ -76,7 +76,7 @@ Result<std::vector<MessagePiece>> to_pieces(const std::vector<wire::Range>& rang
 }
 
 Result<std::unique_ptr<wire::Descriptor>> shown(int descriptor) {
-  WEIR_TRY(const Shown file, Shown::of(descriptor));
+  WEIR_TRY(const wire::Shown file, wire::Shown::of(descriptor));
   return std::make_unique<wire::Descriptor>(file.device, file.file, file.number);
 }
 

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include <weir/base/text.h>
-#include <weir/server/internal/path.h>
 #include <weir/server/internal/permission.h>
+#include <weir/wire/found_files.h>
+#include <weir/wire/path.h>
 
 namespace weir::server::internal {
 
@@ -23,7 +24,7 @@ std::size_t page_size(std::uint32_t limit) {
 }
 
 Status error(ErrorCode code, std::string_view operation, std::string_view path, std::string_view why) {
-  return {code, concat(operation, " ", quoted_path(path), ": ", why)};
+  return {code, concat(operation, " ", wire::quoted_path(path), ": ", why)};
 }
 
 void append_entry(wire::ListingT& listing, std::size_t& page_bytes, std::string name, wire::AttributesT attributes) {
@@ -53,7 +54,7 @@ Result<Record> record_of(FileNumber number, std::string_view bytes) {
 
 Result<Record> record_at(std::string_view key, std::string_view bytes) {
   const Result<FileNumber> number = number_of_key(key);
-  if (!number.is_ok()) return corrupt(damaged(concat("the key ", quoted_path(key)), number.status().message()));
+  if (!number.is_ok()) return corrupt(damaged(concat("the key ", wire::quoted_path(key)), number.status().message()));
   return record_of(*number, bytes);
 }
 
@@ -166,35 +167,35 @@ Result<std::optional<Record>> Metadata::find(const Record& directory, std::strin
 Result<Record> Metadata::load_entry(FileNumber directory, std::string_view name, const Result<FileNumber>& number) {
   if (!number.is_ok()) {
     return corrupt(
-        damaged(concat("entry ", quoted_path(name), " of directory ", directory), number.status().message()));
+        damaged(concat("entry ", wire::quoted_path(name), " of directory ", directory), number.status().message()));
   }
   WEIR_TRY(const std::optional<std::string> bytes, store_.get(record_key(*number)));
   if (!bytes) {
-    return corrupt(damaged(concat("entry ", quoted_path(name), " of directory ", directory),
+    return corrupt(damaged(concat("entry ", wire::quoted_path(name), " of directory ", directory),
                            concat("file ", *number, " has no record")));
   }
   WEIR_TRY(Record record, record_of(*number, *bytes));
   if (record.parent == directory && record.name == name) return record;
   return corrupt(damaged(
-      concat("entry ", quoted_path(name), " of directory ", directory),
-      concat("file ", *number, " says that it is ", quoted_path(record.name), " of directory ", record.parent)));
+      concat("entry ", wire::quoted_path(name), " of directory ", directory),
+      concat("file ", *number, " says that it is ", wire::quoted_path(record.name), " of directory ", record.parent)));
 }
 
 // One step down: what `name` is in `directory`, if the asker may look there.
 Result<Record> Metadata::enter(const Ask& ask, const Record& directory, std::string_view name) {
   if (!directory.attributes.is_directory) {
-    return ask.error(ErrorCode::kNotDirectory, concat(quoted_path(directory.name), " is not a directory"));
+    return ask.error(ErrorCode::kNotDirectory, concat(wire::quoted_path(directory.name), " is not a directory"));
   }
   if (!may(directory.attributes, ask.who, kMaySearch)) {
-    return ask.denied(concat("search directory ", quoted_path(directory.name)));
+    return ask.denied(concat("search directory ", wire::quoted_path(directory.name)));
   }
   WEIR_TRY(std::optional<Record> found, find(directory, name));
-  if (!found) return ask.error(ErrorCode::kNotFound, concat("there is no ", quoted_path(name)));
+  if (!found) return ask.error(ErrorCode::kNotFound, concat("there is no ", wire::quoted_path(name)));
   return *std::move(found);
 }
 
 Result<Record> Metadata::resolve(const Ask& ask) {
-  WEIR_TRY(const std::vector<std::string_view> names, split_path(ask.path));
+  WEIR_TRY(const std::vector<std::string_view> names, wire::split_path(ask.path));
   WEIR_TRY(Record record, load(kRoot));
   for (const std::string_view name : names) {
     WEIR_TRY(Record next, enter(ask, record, name));
@@ -205,7 +206,7 @@ Result<Record> Metadata::resolve(const Ask& ask) {
 
 // The directory that has or would have the last name of the path, which is not checked to be there.
 Result<Metadata::Place> Metadata::locate(const Ask& ask) {
-  WEIR_TRY(const std::vector<std::string_view> names, split_path(ask.path));
+  WEIR_TRY(const std::vector<std::string_view> names, wire::split_path(ask.path));
   if (names.empty()) return ask.error(ErrorCode::kInvalidArgument, "the root directory is always there and stays");
   Place place;
   WEIR_TRY(place.directory, load(kRoot));
@@ -216,7 +217,7 @@ Result<Metadata::Place> Metadata::locate(const Ask& ask) {
     place.ancestors.push_back(place.directory.attributes.file);
   }
   if (!place.directory.attributes.is_directory) {
-    return ask.error(ErrorCode::kNotDirectory, concat(quoted_path(place.directory.name), " is not a directory"));
+    return ask.error(ErrorCode::kNotDirectory, concat(wire::quoted_path(place.directory.name), " is not a directory"));
   }
   if (!may(place.directory.attributes, ask.who, kMaySearch)) return ask.denied("search its directory");
   place.name = names.back();
@@ -360,7 +361,8 @@ Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const I
   WEIR_RETURN_IF_ERROR(check_change(ask_from, from, &moved));
   WEIR_RETURN_IF_ERROR(check_change(ask_to, to, nullptr));
   if (std::find(to.ancestors.begin(), to.ancestors.end(), number) != to.ancestors.end()) {
-    return ask_to.error(ErrorCode::kInvalidArgument, concat("that is below the directory ", quoted_path(request.from)));
+    return ask_to.error(ErrorCode::kInvalidArgument,
+                        concat("that is below the directory ", wire::quoted_path(request.from)));
   }
   if (replaced) WEIR_RETURN_IF_ERROR(check_replace(ask_to, to, moved, *replaced));
 
@@ -534,8 +536,8 @@ Result<wire::AttributesT> Metadata::adopt_unchecked(const wire::AdoptT& request,
 Status Metadata::check_access(FileNumber file, const Identity& who, bool for_writing) {
   WEIR_TRY(const Record record, load(file));
   if (may(record.attributes, who, for_writing ? kMayWrite : kMayRead)) return Status::ok();
-  return {ErrorCode::kPermission,
-          concat("user ", who.uid, " may not ", for_writing ? "write" : "read", " file ", quoted_path(record.name))};
+  return {ErrorCode::kPermission, concat("user ", who.uid, " may not ", for_writing ? "write" : "read", " file ",
+                                         wire::quoted_path(record.name))};
 }
 
 // ---------------------------------------------------------------- attributes and layouts
@@ -549,13 +551,13 @@ Status Metadata::lay_out(const Ask& ask, const Request& request, wire::Attribute
     return ask.error(ErrorCode::kInvalidArgument, concat("not a layout: ", partition.status().message()));
   }
   if (const Status status = partition->validate(); !status.is_ok()) {
-    return {status.code(), concat(ask.operation, " ", quoted_path(ask.path), ": ", status.message()),
+    return {status.code(), concat(ask.operation, " ", wire::quoted_path(ask.path), ": ", status.message()),
             status.location()};
   }
   const Offset subfiles = partition->element_count();
-  if (subfiles > kMostSubfiles) {
+  if (subfiles > wire::kMostSubfiles) {
     return ask.error(ErrorCode::kInvalidArgument,
-                     concat("a layout of ", subfiles, " subfiles; at most ", kMostSubfiles));
+                     concat("a layout of ", subfiles, " subfiles; at most ", wire::kMostSubfiles));
   }
   std::vector<std::uint32_t> targets = request.targets;
   if (targets.empty()) {
@@ -644,7 +646,7 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
   }
   if (!bytes || pending.data != request.data) {
     return Status{ErrorCode::kStale,
-                  concat("relayout of ", quoted_path(record.name), " (file ", request.file, "): the one to ",
+                  concat("relayout of ", wire::quoted_path(record.name), " (file ", request.file, "): the one to ",
                          request.data, " is not under way; another began, or it has ended")};
   }
   storage::Batch batch;

@@ -27,9 +27,6 @@
 
 namespace weir::server::internal {
 
-/// A file of more subfiles is refused.
-inline constexpr Offset kMostSubfiles = 65536;
-
 /// \threadsafety One thread at a time.
 class Metadata {
  public:

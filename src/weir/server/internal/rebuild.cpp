@@ -21,11 +21,11 @@
 #include <weir/base/descriptor.h>
 #include <weir/base/text.h>
 #include <weir/net/net.h>
-#include <weir/server/found_files.h>
 #include <weir/server/internal/assembly.h>
 #include <weir/server/internal/metadata.h>
-#include <weir/server/internal/path.h>
 #include <weir/storage/disk_store.h>
+#include <weir/wire/found_files.h>
+#include <weir/wire/path.h>
 #include <weir/wire/wire.h>
 
 namespace weir::server {
@@ -115,7 +115,7 @@ class Rebuild {
   }
 
   Status look_at_subfiles() {
-    std::vector<FoundSubfile> all;
+    std::vector<wire::FoundSubfile> all;
     for (std::uint32_t server = 0; server < stores_.size(); ++server) {
       WEIR_TRY(const std::vector<storage::SubfileId> written, stores_[server]->list());
       WEIR_TRY(std::vector<storage::SubfileId> ids, stores_[server]->list_abouts());
@@ -125,16 +125,16 @@ class Rebuild {
       for (const storage::SubfileId id : ids) all.push_back({server, id, {}, {}, false});
     }
     Offset done = 0;
-    for (FoundSubfile& one : all) {
+    for (wire::FoundSubfile& one : all) {
       WEIR_RETURN_IF_ERROR(look_at(one));
       if (options_.progress) options_.progress(++done, std::ssize(all));
     }
-    for (FoundSubfile& one : all) by_data_[one.id.file].push_back(std::move(one));
+    for (wire::FoundSubfile& one : all) by_data_[one.id.file].push_back(std::move(one));
     report_.subfiles = std::ssize(all);
     return Status::ok();
   }
 
-  Status look_at(FoundSubfile& one) {
+  Status look_at(wire::FoundSubfile& one) {
     storage::Store& store = *stores_[one.server];
     const Result<storage::SubfileInfo> info = store.info(one.id);
     if (info.is_ok()) {
@@ -151,7 +151,7 @@ class Rebuild {
     if (kept.is_ok() && *kept) {
       Result<wire::AboutT> about = wire::decode_about(**kept);
       status = about.status();
-      if (about.is_ok()) status = check_found_about(one.id, *about);
+      if (about.is_ok()) status = wire::check_found_about(one.id, *about);
       if (status.is_ok()) one.about = std::make_shared<wire::AboutT>(std::move(*about));
     }
     if (!status.is_ok()) {
@@ -163,10 +163,11 @@ class Rebuild {
 
   // ---------------------------------------------------------------- files
 
-  Result<std::vector<FoundFile>> put_together() {
-    std::vector<FoundFile> files;
+  Result<std::vector<wire::FoundFile>> put_together() {
+    std::vector<wire::FoundFile> files;
     for (auto& [data, subfiles] : by_data_) {
-      std::optional<FoundFile> file = put_file_together(data, subfiles, static_cast<std::uint32_t>(stores_.size()));
+      std::optional<wire::FoundFile> file =
+          wire::put_file_together(data, subfiles, static_cast<std::uint32_t>(stores_.size()));
       if (!file) continue;  // damaged, and nothing known: found above
       for (const std::string& what : file->notes) find(Kind::kIncomplete, what);
       for (std::size_t i = 0; i < file->attributes.targets.size(); ++i) {
@@ -177,7 +178,7 @@ class Rebuild {
         if (is_lost) {
           find(Kind::kIncomplete,
                concat(file->name(), ": subfile ", i, " was on server ", target, ", whose store was missing"));
-        } else if (!file->is_found[i] && i < kDescribedAtOnce && !file->path.empty()) {
+        } else if (!file->is_found[i] && i < wire::kDescribedAtOnce && !file->path.empty()) {
           find(Kind::kIncomplete, concat(file->name(), ": nothing is left of subfile ", i, ", on server ", target));
         }
       }
@@ -188,8 +189,8 @@ class Rebuild {
   }
 
   // Of a file of which nothing is known: its subfiles one after the other are all of it.
-  Status set_lengths(const FoundFile& file, const std::vector<FoundSubfile>& subfiles) {
-    for (const FoundSubfile& one : subfiles) {
+  Status set_lengths(const wire::FoundFile& file, const std::vector<wire::FoundSubfile>& subfiles) {
+    for (const wire::FoundSubfile& one : subfiles) {
       if (one.is_damaged) continue;
       storage::Store& store = *stores_[one.server];
       WEIR_RETURN_IF_ERROR(store.truncate(one.id, one.info.length, file.size));
@@ -201,7 +202,7 @@ class Rebuild {
   // ---------------------------------------------------------------- metadata
 
   Status make_metadata() {
-    WEIR_TRY(std::vector<FoundFile> files, put_together());
+    WEIR_TRY(std::vector<wire::FoundFile> files, put_together());
     const std::string path = internal::metadata_path(directory_);
     const std::string draft = path + ".rebuilding";
     std::error_code error;
@@ -220,16 +221,16 @@ class Rebuild {
     return sync_folder_entries(std::filesystem::path(path).parent_path().string());
   }
 
-  Status fill(storage::KeyValue& key_value, std::vector<FoundFile> files) {
+  Status fill(storage::KeyValue& key_value, std::vector<wire::FoundFile> files) {
     net::Identity who = net::Identity::of_this_process();
     WEIR_TRY(const std::unique_ptr<Metadata> metadata,
              Metadata::open(key_value, {.uid = who.uid, .gid = who.gid, .now_ns = {}}));
     metadata->set_target_count(label_.servers);
     FileNumber last = 0;
     for (const auto& [data, subfiles] : by_data_) last = std::max(last, data);
-    for (const FoundFile& file : files) last = std::max(last, file.attributes.file);
+    for (const wire::FoundFile& file : files) last = std::max(last, file.attributes.file);
     WEIR_RETURN_IF_ERROR(metadata->skip_numbers(last));
-    const Names names = name_files(files, {who.uid, who.gid});
+    const wire::Names names = wire::name_files(files, {who.uid, who.gid});
     for (const std::string& what : names.collisions) find(Kind::kCollision, what);
     for (const std::string& what : names.lost) find(Kind::kLost, what);
     // Owners of directories may not be this user, who makes things in them all the same.
@@ -258,7 +259,7 @@ class Rebuild {
   storage::Label label_;  // of one that is formed
   std::vector<std::unique_ptr<storage::Store>> stores_;
   std::set<std::uint32_t> missing_;
-  std::map<FileNumber, std::vector<FoundSubfile>> by_data_;
+  std::map<FileNumber, std::vector<wire::FoundSubfile>> by_data_;
   RebuildReport report_;
 };
 

@@ -14,7 +14,7 @@
 #include <weir/layout/language.h>
 #include <weir/net/net.h>
 #include <weir/server/internal/metadata.h>
-#include <weir/server/internal/path.h>
+#include <weir/wire/path.h>
 
 namespace weir::server::internal {
 

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/random_id.h>
 #include <weir/storage/internal/checked_text.h>
 #include <weir/storage/internal/disk_sums.h>
 

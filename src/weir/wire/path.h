@@ -6,7 +6,7 @@
 
 #include <weir/base/result.h>
 
-namespace weir::server::internal {
+namespace weir::wire {
 
 inline constexpr std::size_t kMostNameBytes = 255;
 inline constexpr std::size_t kMostPathBytes = 65536;
@@ -19,4 +19,4 @@ Result<std::vector<std::string_view>> split_path(std::string_view path);
 /// For messages: in quotes, bytes that do not print as \xNN, the middle of a long one left out.
 std::string quoted_path(std::string_view path);
 
-}  // namespace weir::server::internal
+}  // namespace weir::wire

@@ -23,7 +23,7 @@
 
 #include <weir/base/result.h>
 
-namespace weir::server {
+namespace weir::wire {
 
 /// Descriptors, for the caller to close.
 struct Handed {
@@ -50,4 +50,4 @@ Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeli
 Result<Handed> fetch_memory(const std::string& socket, std::span<const std::uint8_t> token,
                             std::chrono::milliseconds timeout = std::chrono::milliseconds(2000));
 
-}  // namespace weir::server
+}  // namespace weir::wire

@@ -1,8 +1,8 @@
-#include <weir/server/internal/path.h>
+#include <weir/wire/path.h>
 
 #include <weir/base/text.h>
 
-namespace weir::server::internal {
+namespace weir::wire {
 
 namespace {
 
@@ -69,4 +69,4 @@ std::string quoted_path(std::string_view path) {
   return out += '"';
 }
 
-}  // namespace weir::server::internal
+}  // namespace weir::wire

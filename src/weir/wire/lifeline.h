@@ -11,7 +11,7 @@
 
 #include <weir/base/result.h>
 
-namespace weir::server {
+namespace weir::wire {
 
 /// The client's end.  \threadsafety Safe from any thread.
 class Lifeline {
@@ -34,4 +34,4 @@ class Lifeline {
   ino_t file_;
 };
 
-}  // namespace weir::server
+}  // namespace weir::wire

@@ -13,7 +13,10 @@
 #include <weir/storage/store.h>
 #include <weir/wire/wire.h>
 
-namespace weir::server {
+namespace weir::wire {
+
+/// A file of more subfiles is refused.
+inline constexpr Offset kMostSubfiles = 65536;
 
 /// Subfiles up to this one are described when the file is made; others when it is synced.
 inline constexpr std::uint32_t kDescribedAtOnce = 64;
@@ -22,12 +25,12 @@ struct FoundSubfile {
   std::uint32_t server = 0;
   storage::SubfileId id;
   storage::SubfileInfo info;
-  std::shared_ptr<const wire::AboutT> about;  ///< Null: none, or damaged.
-  bool is_damaged = false;                    ///< Its lengths are not known.
+  std::shared_ptr<const AboutT> about;  ///< Null: none, or damaged.
+  bool is_damaged = false;              ///< Its lengths are not known.
 };
 
 struct FoundFile {
-  wire::AttributesT attributes;
+  AttributesT attributes;
   std::string path;                ///< Empty: not known.
   bool is_pending = false;         ///< What a relayout was making of the file.
   std::vector<bool> is_found;      ///< Of each subfile: bytes, or what was kept beside it.
@@ -39,7 +42,7 @@ struct FoundFile {
 };
 
 /// Whether what was kept beside `id` speaks of it, and makes sense.  \error kCorrupt
-Status check_found_about(storage::SubfileId id, const wire::AboutT& about);
+Status check_found_about(storage::SubfileId id, const AboutT& about);
 
 /// The file whose subfiles are filed under `data`.  Nothing if no name is known, and there is not a byte of it, or a
 /// subfile is damaged: that is left alone.
@@ -52,9 +55,9 @@ struct Owner {
 };
 
 struct Names {
-  std::vector<std::string> paths;                        ///< Of each file.
-  std::map<std::string, wire::AttributesT> directories;  ///< By path, so that each comes after those above it.
-  std::vector<std::string> collisions;                   ///< For people.
+  std::vector<std::string> paths;                  ///< Of each file.
+  std::map<std::string, AttributesT> directories;  ///< By path, so that each comes after those above it.
+  std::vector<std::string> collisions;             ///< For people.
   std::vector<std::string> lost;
 };
 
@@ -62,4 +65,4 @@ struct Names {
 /// number.  Directories are for all who could read every file below them.
 Names name_files(const std::vector<FoundFile>& files, Owner owner);
 
-}  // namespace weir::server
+}  // namespace weir::wire

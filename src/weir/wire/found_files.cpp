@@ -1,4 +1,4 @@
-#include <weir/server/found_files.h>
+#include <weir/wire/found_files.h>
 
 #include <algorithm>
 #include <numeric>
@@ -7,16 +7,11 @@
 
 #include <weir/base/text.h>
 #include <weir/layout/partition.h>
-#include <weir/server/internal/metadata.h>
-#include <weir/server/internal/path.h>
+#include <weir/wire/path.h>
 
-namespace weir::server {
+namespace weir::wire {
 
 namespace {
-
-using internal::kMostNameBytes;
-using internal::kMostSubfiles;
-using internal::split_path;
 
 constexpr std::string_view kLostAndFound = "/lost+found";
 
@@ -35,20 +30,20 @@ Result<layout::Partition> one_after_the_other(const std::vector<Offset>& lengths
   return layout::Partition::create(std::move(description));
 }
 
-const wire::AboutT* newest(const std::vector<FoundSubfile>& subfiles) {
-  const wire::AboutT* best = nullptr;
+const AboutT* newest(const std::vector<FoundSubfile>& subfiles) {
+  const AboutT* best = nullptr;
   for (const FoundSubfile& one : subfiles) {
     if (!one.about) continue;
     // A relayout that has ended is told after one that is under way, at the same time as far as metadata goes.
-    const auto key = [](const wire::AboutT& about) { return std::tuple(about.attributes->changed_ns, !about.pending); };
+    const auto key = [](const AboutT& about) { return std::tuple(about.attributes->changed_ns, !about.pending); };
     if (best == nullptr || key(*one.about) > key(*best)) best = one.about.get();
   }
   return best;
 }
 
 // The layout of data never changes, so any of them has it, if it is not left out.
-const wire::AboutT* with_layout(const std::vector<FoundSubfile>& subfiles) {
-  const wire::AboutT* best = nullptr;
+const AboutT* with_layout(const std::vector<FoundSubfile>& subfiles) {
+  const AboutT* best = nullptr;
   for (const FoundSubfile& one : subfiles) {
     if (!one.about || one.about->attributes->layout.empty()) continue;
     if (best == nullptr || one.about->attributes->targets.size() > best->attributes->targets.size()) {
@@ -111,7 +106,7 @@ std::optional<FoundFile> unknown_file(std::uint64_t data, const std::vector<Foun
   file.attributes.mode = 0600;
   const Result<layout::Partition> layout = one_after_the_other(lengths);
   if (!layout.is_ok()) return {};
-  file.attributes.layout = wire::to_bytes(*layout);
+  file.attributes.layout = to_bytes(*layout);
   file.is_found.resize(lengths.size());
   place(file, fitting, servers);
   return file;
@@ -158,7 +153,7 @@ class Naming {
   void add_directories(const FoundFile& file) {
     for (std::string path = parent_of(file.path); !path.empty(); path = parent_of(path)) {
       const auto [entry, is_new] = names_.directories.try_emplace(path);
-      wire::AttributesT& directory = entry->second;
+      AttributesT& directory = entry->second;
       if (is_new) {
         directory.is_directory = true;
         directory.mode = directory_mode(file.attributes.mode);
@@ -177,7 +172,7 @@ class Naming {
     const FoundFile& file = files_[i];
     std::string path = file.path;
     if (path.empty()) {
-      wire::AttributesT& directory = names_.directories[std::string(kLostAndFound)];
+      AttributesT& directory = names_.directories[std::string(kLostAndFound)];
       directory.is_directory = true;
       directory.mode = 0700;
       path = concat(kLostAndFound, "/", file.attributes.data);
@@ -204,13 +199,13 @@ class Naming {
 
 std::string FoundFile::name() const { return path.empty() ? concat("data ", attributes.data) : path; }
 
-Status check_found_about(storage::SubfileId id, const wire::AboutT& about) {
+Status check_found_about(storage::SubfileId id, const AboutT& about) {
   if (about.attributes->data != id.file || about.element != id.element) return corrupt("it speaks of another subfile");
   WEIR_TRY(const std::vector<std::string_view> names, split_path(about.path));
   if (names.empty()) return corrupt("the path has no name");
   if (about.attributes->is_directory || about.attributes->file == 0) return corrupt("it speaks of no file");
   if (about.attributes->layout.empty()) return Status::ok();
-  WEIR_TRY(const layout::Partition partition, wire::to_partition(about.attributes->layout));
+  WEIR_TRY(const layout::Partition partition, to_partition(about.attributes->layout));
   WEIR_RETURN_IF_ERROR(partition.validate());
   if (partition.element_count() > kMostSubfiles ||
       id.element >= static_cast<std::uint64_t>(partition.element_count())) {
@@ -221,9 +216,9 @@ Status check_found_about(storage::SubfileId id, const wire::AboutT& about) {
 
 std::optional<FoundFile> put_file_together(std::uint64_t data, const std::vector<FoundSubfile>& subfiles,
                                            std::uint32_t servers) {
-  const wire::AboutT* shape = with_layout(subfiles);
+  const AboutT* shape = with_layout(subfiles);
   if (shape == nullptr) return unknown_file(data, subfiles, servers);
-  const wire::AboutT* about = newest(subfiles);
+  const AboutT* about = newest(subfiles);
   FoundFile file;
   file.attributes = *about->attributes;
   file.attributes.layout = shape->attributes->layout;
@@ -233,7 +228,7 @@ std::optional<FoundFile> put_file_together(std::uint64_t data, const std::vector
   // Both were checked when it was read.
   const Result<std::vector<std::string_view>> names = split_path(about->path);
   for (const std::string_view name : *names) file.path += concat('/', name);
-  const layout::Partition partition = *wire::to_partition(file.attributes.layout);
+  const layout::Partition partition = *to_partition(file.attributes.layout);
   file.is_found.resize(static_cast<std::size_t>(partition.element_count()));
   std::vector<FoundSubfile> fitting;
   for (const FoundSubfile& one : subfiles) {
@@ -245,4 +240,4 @@ std::optional<FoundFile> put_file_together(std::uint64_t data, const std::vector
 
 Names name_files(const std::vector<FoundFile>& files, Owner owner) { return Naming(files, owner).run(); }
 
-}  // namespace weir::server
+}  // namespace weir::wire

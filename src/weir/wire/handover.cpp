@@ -1,4 +1,4 @@
-#include <weir/server/handover.h>
+#include <weir/wire/handover.h>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
 
-namespace weir::server {
+namespace weir::wire {
 
 Result<Shown> Shown::of(int descriptor) {
   struct stat info {};
@@ -26,9 +26,9 @@ Result<Shown> Shown::of(int descriptor) {
 }
 
 Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeline) {
-  const auto open_shown = [process](const Shown& shown, int mode) -> Result<Descriptor> {
+  const auto open_shown = [process](const Shown& shown, int mode) -> Result<weir::Descriptor> {
     const std::string path = concat("/proc/", process, "/fd/", shown.number);
-    Descriptor opened(open(path.c_str(), mode | O_CLOEXEC));
+    weir::Descriptor opened(open(path.c_str(), mode | O_CLOEXEC));
     if (!opened.is_open()) {
       return Status{errno == ENOENT ? ErrorCode::kUnavailable : ErrorCode::kPermission,
                     concat("handover of memory: ", path, ": ", std::strerror(errno))};
@@ -40,8 +40,8 @@ Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeli
     }
     return opened;
   };
-  WEIR_TRY(Descriptor opened, open_shown(memory, O_RDWR));
-  WEIR_TRY(Descriptor life, open_shown(lifeline, O_RDONLY));
+  WEIR_TRY(weir::Descriptor opened, open_shown(memory, O_RDWR));
+  WEIR_TRY(weir::Descriptor life, open_shown(lifeline, O_RDONLY));
   return Handed{opened.release(), life.release()};
 }
 
@@ -55,7 +55,7 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
   if (!make_abstract(socket_name, address)) {
     return invalid_argument(concat("handover: \"", socket_name, "\" is not the name of a socket"));
   }
-  const Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const weir::Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection.is_open()) return unavailable("socket");
   if (uninterrupted([&] { return connect(connection.get(), address.get(), address.bytes); }) != 0)
     return unavailable("connect");
@@ -69,10 +69,10 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
   });
   if (ready == 0) errno = ETIMEDOUT;
   if (ready <= 0) return unavailable("wait for the answer");
-  Descriptor handed[2];
+  weir::Descriptor handed[2];
   if (receive_descriptors(connection.get(), handed)) return Handed{handed[0].release(), handed[1].release()};
   return Status{ErrorCode::kPermission, concat("handover of memory from socket @", socket_name,
                                                ": the server did not take the token: ask it to share again")};
 }
 
-}  // namespace weir::server
+}  // namespace weir::wire

@@ -1,4 +1,4 @@
-#include <weir/server/lifeline.h>
+#include <weir/wire/lifeline.h>
 
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 #include <weir/base/text.h>
 
-namespace weir::server {
+namespace weir::wire {
 
 Lifeline::Lifeline(const std::atomic<std::uint32_t>* word, dev_t device, ino_t file)
     : word_(word), device_(device), file_(file) {}
@@ -36,4 +36,4 @@ bool Lifeline::is_of(int descriptor) const noexcept {
   return fstat(descriptor, &info) == 0 && info.st_dev == device_ && info.st_ino == file_;
 }
 
-}  // namespace weir::server
+}  // namespace weir::wire

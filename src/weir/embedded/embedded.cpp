@@ -1,4 +1,4 @@
-#include <weir/client/embedded.h>
+#include <weir/embedded/embedded.h>
 
 #include <atomic>
 #include <optional>
