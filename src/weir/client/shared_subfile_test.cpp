@@ -2,7 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstring>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -74,13 +78,13 @@ TEST_F(MappedSubfileTest, TheLastChunkCanBePreparedWhateverTheLength) {
 TEST_F(MappedSubfileTest, OfTwoEachPreparesWhatTheOtherHasNotClaimed) {
   EXPECT_TRUE(storage::claim(whole->control(), 0));
   EXPECT_FALSE(storage::claim(whole->control(), 0));
-  EXPECT_TRUE(whole->prepare(0, storage::kChunkBytes));  // late, but all of it
+  EXPECT_TRUE(whole->prepare_to_write(0, storage::kChunkBytes));  // late, but all of it
   whole->data()[storage::kChunkBytes - 1] = std::byte{1};
 }
 
 TEST_F(MappedSubfileTest, WhatOneHasMadeOthersOnlyEnter) {
   EXPECT_FALSE(storage::is_made(whole->control(), 0));
-  EXPECT_TRUE(whole->prepare(0, storage::kChunkBytes));
+  EXPECT_TRUE(whole->prepare_to_write(0, storage::kChunkBytes));
   EXPECT_TRUE(storage::is_made(whole->control(), 0));
   whole->data()[storage::kChunkBytes - 1] = std::byte{1};
   const auto other = MappedSubfile::map(writable, lifeline, 1);
@@ -89,6 +93,43 @@ TEST_F(MappedSubfileTest, WhatOneHasMadeOthersOnlyEnter) {
   EXPECT_EQ((*other)->data()[storage::kChunkBytes - 1], std::byte{1});
   // Hints end somewhere; chunks do not.
   EXPECT_FALSE(storage::is_made(whole->control(), storage::kClaimableChunks));
+}
+
+Offset memory_of(int file) {
+  struct ::stat now {};
+  EXPECT_EQ(::fstat(file, &now), 0);
+  return Offset{now.st_blocks} * 512;
+}
+
+TEST_F(MappedSubfileTest, AFewBytesTakeNoWholeChunk) {
+  const Offset before = memory_of(writable);
+  ASSERT_TRUE(whole->prepare_to_write(5000, 6000));
+  whole->data()[5000] = std::byte{1};
+  EXPECT_EQ(memory_of(writable), before + 4096);
+  EXPECT_FALSE(storage::is_made(whole->control(), 0));
+}
+
+TEST_F(MappedSubfileTest, AChunkThatIsNewIsWrittenByACall) {
+  const std::vector<std::byte> bytes(storage::kChunkBytes, std::byte{7});
+  ASSERT_TRUE(whole->prefers_calls()) << "a memfd has no huge pages";
+  EXPECT_FALSE(whole->write_new(1, std::span(bytes).first(4096))) << "no whole chunk";
+  EXPECT_EQ(whole->data()[1], std::byte{0});
+  EXPECT_TRUE(whole->write_new(0, bytes));
+  EXPECT_EQ(std::memcmp(whole->data(), bytes.data(), bytes.size()), 0);
+  EXPECT_TRUE(storage::is_made(whole->control(), 0));
+  EXPECT_FALSE(whole->write_new(0, bytes)) << "it exists now";
+}
+
+TEST_F(MappedSubfileTest, AMappingThatIsLongerOrManyStillKnowTheFile) {
+  const std::vector<std::byte> bytes(storage::kChunkBytes, std::byte{7});
+  std::vector<std::shared_ptr<MappedSubfile>> many;
+  for (int i = 0; i < 300; ++i) many.push_back(*MappedSubfile::map(writable, lifeline, 1));
+  EXPECT_FALSE(many.back()->prefers_calls()) << "not so many descriptors";
+  EXPECT_FALSE(many.back()->write_new(0, bytes));
+  EXPECT_TRUE(many.back()->prepare_to_write(0, storage::kChunkBytes));
+  many.clear();
+  EXPECT_TRUE((*MappedSubfile::map(writable, lifeline, 1))->prefers_calls());
+  EXPECT_TRUE((*whole->longer(4 * whole->room()))->prefers_calls());
 }
 
 TEST_F(MappedSubfileTest, EachThatMapsItBeginsElsewhere) {

@@ -6,9 +6,8 @@
 //   larger, or shared    an anonymous file of its own, as shared_memory.h describes
 //   beyond 64 GiB        blocks of heap memory: reached by read() and write() only
 //
-// Room is counted in what is really taken (pages, blocks), so holes are free.  Memory that was never used is slow to touch for the first time,
-// so a thread of the store faults some in ahead: a few anonymous files for subfiles to begin in, and the next part of
-// those that grow.  Files are never used again for another subfile: peers may still have them mapped.
+// Room is counted in pages and blocks, so holes are free; pages come to exist when somebody writes there.  Memory that was never used is slow to touch
+// for the first time, so a thread of the store makes some ahead: a few anonymous files for subfiles to begin in.  Files are never used again for another subfile: peers may still have them mapped.
 
 #include <memory>
 
@@ -21,7 +20,7 @@ namespace weir::storage {
 struct MemoryStoreOptions {
   Offset capacity_bytes = 0;  ///< 0: half of the machine's memory.
   int pool_regions = 4;       ///< Anonymous files kept ready, of each size; 0: nothing is faulted in ahead, no thread.
-  Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; there are 8 and 32 times that, too.  All
+  Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; there are 4 and 16 times that, too.  All
                                                ///< together never take more than a quarter of the room left.
   bool is_eager = false;                       ///< From the start, not from the first subfile of more than 64 KiB on.
 };

@@ -2,13 +2,14 @@
 
 // The memory of a subfile that clients on the same host map: one anonymous file that holds just this subfile.
 //
-//   page 0                 Control, written by both sides with atomic operations only
-//   kDataStart + x         byte x of the subfile
+//   from 0                 Control, written by both sides with atomic operations only; then a hole
+//   kDataStart + x         byte x of the subfile; so that huge pages hold two chunks each
 //
 // The file only grows (shared for writing with processes of other users, it is sealed against shrinking, so that they cannot take pages away under a
 // reader), and its length is Control::mapped_bytes + kDataStart.  Room is taken in chunks:
 //
 //   is_full(chunk)      room is taken for every page of it: may be written without the server.  Full chunks are touched, too
+//   is_made(chunk)      every page exists.  Pages of full chunks are made by the client that first writes there
 //   is_touched(chunk)   something may have been written: may be read.  Otherwise it is all zero, and reading it would only take room
 //
 // A client checks `state` before and after each access, writes only to full chunks below mapped_bytes (else it asks the server to reserve
@@ -26,7 +27,7 @@ namespace weir::storage {
 
 inline constexpr Offset kChunkBytes = Offset{1} << 20;
 inline constexpr Offset kControlBytes = 32768;
-inline constexpr Offset kDataStart = kControlBytes;
+inline constexpr Offset kDataStart = Offset{2} << 20;
 /// Subfile bytes that can be mapped; what lies beyond goes by message.
 inline constexpr Offset kMostChunks = 65536;
 inline constexpr Offset kClaimableChunks = 8192;
@@ -37,6 +38,9 @@ struct Control {
   std::atomic<std::uint32_t> state{kServing};
   std::atomic<std::uint32_t> turns{0};
   std::atomic<std::uint32_t> mappings{0};  ///< So many clients mapped it so far.
+  /// How the server came by huge pages when it made this.
+  enum Huge : std::uint32_t { kNoHugePages = 0, kHugePages = 1, kSlowHugePages = 2 };
+  std::atomic<std::uint32_t> huge{kNoHugePages};
   std::atomic<Offset> mapped_bytes{0};
   std::atomic<Offset> length{0};
   std::atomic<Offset> file_end{0};

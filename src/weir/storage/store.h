@@ -37,7 +37,7 @@ struct SubfileInfo {
   Offset length = 0;  ///< One past the last byte of the subfile ever written, or what truncate() said.
   Offset file_end =
       0;  ///< The same of the file, as callers of write() and truncate() gave it: the size of the file is the largest.
-  Offset stored_bytes = 0;  ///< Room taken; less than `length` if there are holes.
+  Offset stored_bytes = 0;  ///< What the system really has taken; less than `length` if there are holes.
 };
 
 struct Usage {

@@ -261,7 +261,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
   how.store = options.store;
   how.file_system = options.file_system;
   how.capacity_bytes = options.capacity_bytes;
-  if (options.ahead_bytes) how.ahead_bytes = *options.ahead_bytes;
+  how.ahead_bytes = options.ahead_bytes.value_or(server::kAheadBytes / std::max(options.servers, 1));
   how.is_eager = true;
   auto server = server::Server::start(how);
   if (!server.is_ok()) {

@@ -238,7 +238,7 @@ Status Binding::reserve(Part& part, Range hull, Counters& counters) {
 
 bool Binding::write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access) {
   if (list != nullptr) {
-    if (!memory.prepare(hull.from, hull.to)) return false;
+    if (!memory.prepare_to_write(hull.from, hull.to)) return false;
     list->write(access.data, memory.data());
     return true;
   }
@@ -248,14 +248,33 @@ bool Binding::write_mapped(Part& part, const PieceList* list, MappedSubfile& mem
     if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.write_plan = std::move(plan).value();
   });
   if (!part.write_plan) return false;
+  if (memory.prefers_calls() && hull.to - hull.from >= storage::kChunkBytes) {
+    const auto from = part.packing->direct_a(access.range());
+    const auto to = part.packing->direct_b(access.range());
+    if (from && to) return write_in_one_piece(part, memory, *from - *to, hull, access);
+  }
   const Offset begin = part.packing->bytes(access.range()) < hull.to - hull.from
                            ? memory.begin_of(access.from, access.from + access.bytes)
                            : access.from;
   for (const Range range : {Range{begin, access.from + access.bytes}, Range{access.from, begin}}) {
     if (range.from == range.to) continue;
     const Range extent = part.packing->extent_b(range);
-    if (!memory.prepare(extent.from, extent.to)) return false;
+    if (!memory.prepare_to_write(extent.from, extent.to)) return false;
     part.write_plan->run({access.data, access.from}, {memory.data(), 0}, range);
+  }
+  return true;
+}
+
+// Byte x of the subfile is byte x + shift of the view.
+bool Binding::write_in_one_piece(Part& part, MappedSubfile& memory, Offset shift, Range hull, const Access& access) {
+  for (Offset at = hull.from; at < hull.to;) {
+    const Offset next = std::min((at / storage::kChunkBytes + 1) * storage::kChunkBytes, hull.to);
+    const std::byte* bytes = access.data + (at + shift - access.from);
+    if (!memory.write_new(at, {bytes, static_cast<std::size_t>(next - at)})) {
+      if (!memory.prepare_to_write(at, next)) return false;
+      part.write_plan->run({access.data, access.from}, {memory.data(), 0}, {at + shift, next + shift});
+    }
+    at = next;
   }
   return true;
 }

@@ -132,6 +132,7 @@ class Binding {
                                             Offset file_end, Counters& counters);
   // These two return false if they cannot.
   bool write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access);
+  static bool write_in_one_piece(Part& part, MappedSubfile& memory, Offset shift, Range hull, const Access& access);
   bool read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,
                    Counters& counters);
   Status reserve(Part& part, Range hull, Counters& counters);

@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weir/base/aligned_memory.h>
+#include <weir/base/huge_pages.h>
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 #include <weir/wire/handover.h>
@@ -16,6 +19,7 @@
 // Newer than the headers of some systems; older kernels answer EINVAL.
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
 #endif
 
 namespace weir::client::internal {
@@ -25,6 +29,8 @@ namespace {
 using storage::kChunkBytes;
 using storage::kDataStart;
 
+constexpr auto kHugePage = static_cast<Offset>(kHugePageBytes);
+constexpr Offset kChunksPerHugePage = kHugePage / kChunkBytes;
 constexpr Offset kLeastRoom = Offset{16} << 20;
 constexpr Offset kMostRoom = storage::kMostChunks * kChunkBytes;
 // Mapping a subfile, or filling a chunk of it, is worth it for one access of so many bytes, or for some smaller ones.
@@ -32,6 +38,9 @@ constexpr Offset kWorthIt = Offset{64} << 10;
 constexpr int kFewUses = 4;
 // From so many bytes on, pages are entered all at once before the copy.
 constexpr Offset kWorthPreparing = Offset{128} << 10;
+// Descriptors that mappings of this process keep.
+constexpr int kMostKeptFiles = 256;
+std::atomic<int> kept_files{0};
 // Linux enters as many pages that are there around one that is read.
 constexpr std::uintptr_t kEnteredAround = 65536;
 
@@ -64,7 +73,16 @@ MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std
       generation_(generation),
       boot_(boot) {}
 
-MappedSubfile::~MappedSubfile() { ::munmap(base_, length_of(room_)); }
+MappedSubfile::~MappedSubfile() {
+  ::munmap(base_, length_of(room_));
+  if (file_.is_open()) --kept_files;
+}
+
+void MappedSubfile::keep(int descriptor) {
+  if (!is_writable_ || descriptor < 0) return;
+  if (++kept_files <= kMostKeptFiles) file_ = Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!file_.is_open()) --kept_files;
+}
 
 Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::shared_ptr<wire::Lifeline> lifeline,
                                                           std::uint64_t generation, std::uint64_t boot) {
@@ -78,10 +96,12 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
   const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* base = ::mmap(nullptr, length_of(room), protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_error("mmap");
-  // Only chunks that the server has taken room for are ever touched here, so that this makes no sparse subfile longer.
-  if (is_writable) (void)::madvise(base, length_of(room), MADV_HUGEPAGE);
   std::shared_ptr<MappedSubfile> mapped(
       new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation, boot));
+  mapped->keep(descriptor);
+  if (mapped->control().huge.load(std::memory_order_relaxed) == storage::Control::kSlowHugePages) {
+    HugePages::here().assume_slow();
+  }
   if (is_writable) mapped->place_ = reversed(mapped->control().mappings.fetch_add(1, std::memory_order_relaxed));
   return mapped;
 }
@@ -101,6 +121,7 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const
   std::shared_ptr<MappedSubfile> mapped(
       new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_, generation_, boot_));
   mapped->place_ = place_;
+  mapped->keep(file_.get());
   return mapped;
 }
 
@@ -128,28 +149,73 @@ bool MappedSubfile::prepare(Offset from, Offset to) {
   const std::lock_guard lock(mutex_);
   const Offset end = ceil_div(to, kChunkBytes);
   if (static_cast<Offset>(prepared_.size()) < end) prepared_.resize(static_cast<std::size_t>(end));
-  const auto is_due = [&](Offset chunk) {
-    return !prepared_[static_cast<std::size_t>(chunk)] && storage::test_bit(control().full, chunk);
-  };
-  const Offset begin = from / kChunkBytes;
-  const auto touch_made = [&] {
-    for (Offset chunk = begin; chunk < end; ++chunk) {
-      if (is_due(chunk) && storage::is_made(control(), chunk)) touch(chunk);
+  for (Offset chunk = from / kChunkBytes; chunk < end; ++chunk) {
+    if (prepared_[static_cast<std::size_t>(chunk)] || !storage::test_bit(control().full, chunk)) continue;
+    if (storage::is_made(control(), chunk)) {
+      touch(chunk);
+    } else if (!enter(chunk, chunk + 1)) {
+      return false;
     }
-  };
-  touch_made();
+  }
+  return true;
+}
+
+bool MappedSubfile::prepare_to_write(Offset from, Offset to) {
   // Two that make the same pages get in each other's way for long: what another one is making comes later, and then costs little.
-  for (Offset chunk = begin; is_writable_ && chunk < end; ++chunk) {
-    if (!is_due(chunk) || !storage::claim(control(), chunk)) continue;
-    if (!enter(chunk, chunk + 1)) return false;
-    storage::note_made(control(), chunk);
+  for (Offset chunk = from / kChunkBytes; chunk * kChunkBytes < to; ++chunk) {
+    if (storage::is_made(control(), chunk) || !storage::test_bit(control().full, chunk)) continue;
+    const Offset written = std::min(to, (chunk + 1) * kChunkBytes) - std::max(from, chunk * kChunkBytes);
+    // The first chunk may be all that the subfile ever has of it: its pages come one by one.
+    if (chunk == 0 && written < kChunkBytes / 2) continue;
+    if (!storage::claim(control(), chunk)) continue;
+    const Offset pair = chunk / kChunksPerHugePage * kHugePage;
+    const bool is_long = pair >= kHugePage || (from <= pair && pair + kHugePage <= to);
+    if (!make(chunk, is_long)) return false;
   }
-  touch_made();
-  for (Offset chunk = begin; chunk < end; ++chunk) {
-    const Offset first = chunk;
-    while (chunk < end && is_due(chunk)) ++chunk;
-    if (chunk > first && !enter(first, chunk)) return false;
+  return prepare(from, to);
+}
+
+bool MappedSubfile::has_huge_pages() const {
+  return file_.is_open() && control().huge.load(std::memory_order_relaxed) != storage::Control::kNoHugePages;
+}
+
+bool MappedSubfile::prefers_calls() const {
+  return file_.is_open() && (!has_huge_pages() || HugePages::here().are_slow());
+}
+
+bool MappedSubfile::write_new(Offset from, std::span<const std::byte> bytes) {
+  const Offset chunk = from / kChunkBytes;
+  const bool is_chunk = from % kChunkBytes == 0 && static_cast<Offset>(bytes.size()) == kChunkBytes;
+  if (!is_chunk || !file_.is_open() || storage::is_made(control(), chunk)) return false;
+  if (has_huge_pages() && HugePages::here().is_worth_asking()) return false;
+  (void)storage::claim(control(), chunk);  // or another one makes its pages: no harm
+  while (!bytes.empty()) {
+    const ssize_t written =
+        uninterrupted([&] { return ::pwrite(file_.get(), bytes.data(), bytes.size(), kDataStart + from); });
+    if (written <= 0) return false;  // the copy to the same place makes up for it, or tells
+    from += written;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
+  storage::note_made(control(), chunk);
+  return true;
+}
+
+// A chunk that was claimed; false if there is no memory for it.
+bool MappedSubfile::make(Offset chunk, bool may_be_huge) {
+  const Offset other = chunk ^ 1;
+  static_assert(kChunksPerHugePage == 2);
+  if (has_huge_pages() && may_be_huge && storage::test_bit(control().full, other) &&
+      HugePages::here().is_worth_asking() && storage::claim(control(), other)) {
+    const bool is_huge = HugePages::here().make(file_.get(), kDataStart + chunk / kChunksPerHugePage * kHugePage);
+    if (is_huge) {
+      storage::note_made(control(), chunk);
+      storage::note_made(control(), other);
+      return true;
+    }
+  }
+  std::byte* const from = data() + chunk * kChunkBytes;
+  if (::madvise(from, static_cast<std::size_t>(kChunkBytes), MADV_POPULATE_WRITE) != 0 && errno != EINVAL) return false;
+  storage::note_made(control(), chunk);
   return true;
 }
 

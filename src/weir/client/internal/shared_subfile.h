@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include <weir/base/descriptor.h>
 #include <weir/client/internal/session.h>
 #include <weir/storage/shared_memory.h>
 #include <weir/storage/store.h>
@@ -51,19 +52,31 @@ class MappedSubfile {
   enum class Touched { kNone, kSome, kAll };
   [[nodiscard]] Touched touched(Offset from, Offset to) const;
 
-  /// Makes the pages of full chunks of [from, to), as far as they are missing, and enters them into this process's tables, at once instead of
-  /// one by one.  False if the system has no memory for them: touching them would end this process.
+  /// Enters pages of full chunks of [from, to) into this process's tables, at once instead of one by one.  False if the system has no memory for
+  /// those that do not exist: touching them would end this process.
   [[nodiscard]] bool prepare(Offset from, Offset to);
+  /// The same of what is to be written: makes pages that are missing before.
+  [[nodiscard]] bool prepare_to_write(Offset from, Offset to);
+  /// Whether new chunks are better written by write_new(): a system call takes half the time of making small pages, entering them and copying to
+  /// them.  Huge pages that come fast are faster still.
+  [[nodiscard]] bool prefers_calls() const;
+  /// Writes a chunk of which nothing exists yet by a system call; false if it is none, or that failed.  \pre is_full
+  [[nodiscard]] bool write_new(Offset from, std::span<const std::byte> bytes);
 
  private:
   MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<wire::Lifeline> lifeline,
                 std::uint64_t generation, std::uint64_t boot);
+  /// Of a new mapping: keeps a descriptor of its own, if there are few of them.
+  void keep(int descriptor);
+  [[nodiscard]] bool has_huge_pages() const;
+  [[nodiscard]] bool make(Offset chunk, bool may_be_huge);
   bool enter(Offset first, Offset end);
   void touch(Offset chunk);
   [[nodiscard]] std::uint32_t state() const { return control().state.load(std::memory_order_acquire); }
   std::byte* base_;
   Offset room_;
   bool is_writable_;
+  Descriptor file_;  // not open if this process has many of them
   std::shared_ptr<wire::Lifeline> lifeline_;
   std::uint64_t generation_;
   std::uint64_t boot_;

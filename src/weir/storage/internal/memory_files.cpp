@@ -40,7 +40,7 @@ int make_tmpfs() {
   if (file_system < 0) return -1;
   int mount = -1;
   // Room is counted by the store, and may be more than the half of memory that tmpfs would allow.
-  if (configure(file_system, FSCONFIG_SET_STRING, "huge", "within_size") &&
+  if (configure(file_system, FSCONFIG_SET_STRING, "huge", "advise") &&
       configure(file_system, FSCONFIG_SET_STRING, "size", "0") &&
       configure(file_system, FSCONFIG_SET_STRING, "mode", "0700") &&
       configure(file_system, FSCONFIG_CMD_CREATE, nullptr, nullptr)) {
@@ -94,7 +94,7 @@ int make_huge_files() {
   } else {
     WEIR_LOG_INFO(
         "memory store: no huge pages, since a tmpfs can be mounted neither by this user nor in a user namespace: new "
-        "memory takes longer to make, unless /sys/kernel/mm/transparent_hugepage/shmem_enabled is `within_size`");
+        "memory takes longer to make, unless /sys/kernel/mm/transparent_hugepage/shmem_enabled is `advise`");
   }
   return mount;
 }

@@ -2,8 +2,8 @@
 
 // Anonymous files for subfiles.
 //
-// Linux makes memory that processes share page by page, 3 µs each, unless the system is set up otherwise.  A tmpfs of our own has huge pages where a
-// file is long enough for them (huge=within_size), and 2 MiB take as long as twenty small pages did.  It is mounted nowhere, and is gone with
+// Linux makes memory that processes share page by page, 3 µs each, unless the system is set up otherwise.  A tmpfs of our own has huge pages where
+// they are asked for (huge=advise; base/huge_pages.h), and 2 MiB take as long as twenty small pages did.  It is mounted nowhere, and is gone with
 // the last descriptor.  Mounting takes root, or a user namespace; where neither is to be had (or with WEIR_HUGE_PAGES=off) files are memfds.
 //
 // A memfd can be sealed: then nobody who maps it can make it shorter, which would kill all others who read it.  Files of a tmpfs cannot.  They are for
@@ -17,7 +17,7 @@ namespace weir::storage::internal {
 struct MemoryFile {
   Descriptor descriptor;  ///< Not open if none is to be had.
   bool is_sealed = false;
-  bool is_huge = false;  ///< Has huge pages where it is long enough.
+  bool is_huge = false;  ///< Has huge pages where they are asked for.
 };
 
 /// Readable and writable by this user only, of length 0.  \threadsafety Safe.

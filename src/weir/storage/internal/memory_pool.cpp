@@ -17,8 +17,6 @@ constexpr std::chrono::milliseconds kQuiet{100};
 /// So many times as long as a region took to make, none is made: where memory comes slowly, as in virtual machines that give it back to their host, making it
 /// keeps a processor busy that others need.
 constexpr int kRestTimes = 3;
-/// More than so many times what is needed is rather kept for those who need it.
-constexpr Offset kMostTimes = 8;
 
 }  // namespace
 
@@ -43,14 +41,13 @@ void Pool::start() {
 
 std::unique_ptr<Region> Pool::take(Offset bytes) {
   const std::lock_guard lock{mutex_};
-  const auto suits_better = [bytes](const auto& a, const auto& b) {
-    const bool is_enough = a->mapped_bytes() >= bytes;
-    if (is_enough != (b->mapped_bytes() >= bytes)) return is_enough;
-    return is_enough ? a->mapped_bytes() < b->mapped_bytes() : a->mapped_bytes() > b->mapped_bytes();
-  };
-  const auto best = std::min_element(ready_.begin(), ready_.end(), suits_better);
+  const Offset most = ceil_div(bytes, kChunkBytes) * kChunkBytes;
+  auto best = ready_.end();
+  for (auto it = ready_.begin(); it != ready_.end(); ++it) {
+    const Offset size = (*it)->mapped_bytes();
+    if (size <= most && (best == ready_.end() || size > (*best)->mapped_bytes())) best = it;
+  }
   if (best == ready_.end()) return nullptr;
-  if ((*best)->mapped_bytes() > std::max(kMostTimes * bytes, options_.region_bytes)) return nullptr;
   std::unique_ptr<Region> region = std::move(*best);
   ready_.erase(best);
   ready_bytes_ -= region->mapped_bytes();
@@ -67,25 +64,9 @@ void Pool::keep_at_most(Offset bytes) {
   if (wants_region()) work_.notify_all();
 }
 
-void Pool::fault_in_soon(int descriptor, Offset from, Offset to) {
-  const std::lock_guard lock{mutex_};
-  for (Offset at = from; at < to; at += kFaultStepBytes) {
-    jobs_.push_back({descriptor, at, std::min(at + kFaultStepBytes, to)});
-  }
-  work_.notify_all();
-}
-
-void Pool::forget(int descriptor) {
-  if (!is_on() || descriptor < 0) return;
-  std::unique_lock lock{mutex_};
-  std::erase_if(jobs_, [&](const Job& job) { return job.descriptor == descriptor; });
-  done_.wait(lock, [&] { return running_ != descriptor; });
-}
-
 void Pool::wait_until_idle() {
   std::unique_lock lock{mutex_};
-  done_.wait(lock,
-             [&] { return !thread_.joinable() || (jobs_.empty() && running_ < 0 && !making_ && !wants_region()); });
+  done_.wait(lock, [&] { return !thread_.joinable() || (!making_ && !wants_region()); });
 }
 
 Offset Pool::wanted_bytes() const {
@@ -115,31 +96,15 @@ void Pool::run() {
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
   std::unique_lock lock{mutex_};
   while (true) {
-    work_.wait(lock, [&] { return stopping_ || !jobs_.empty() || wants_region(); });
+    work_.wait(lock, [&] { return stopping_ || wants_region(); });
     if (stopping_) return;
-    if (!jobs_.empty()) {
-      run_job(lock);
-    } else if (std::chrono::steady_clock::now() < quiet_until_) {
-      work_.wait_until(lock, quiet_until_, [&] { return stopping_ || !jobs_.empty(); });
+    if (std::chrono::steady_clock::now() < quiet_until_) {
+      work_.wait_until(lock, quiet_until_, [&] { return stopping_; });
       continue;
-    } else {
-      make_region(lock);
     }
+    make_region(lock);
     done_.notify_all();
   }
-}
-
-void Pool::run_job(std::unique_lock<std::mutex>& lock) {
-  const Job job = jobs_.front();
-  jobs_.pop_front();
-  running_ = job.descriptor;
-  lock.unlock();
-  // Failing is no harm: the pages are faulted in by whoever touches them.
-  if (const Status status = fault_in(job.descriptor, job.from, job.to); !status.is_ok()) {
-    WEIR_LOG_DEBUG("{}", status.message());
-  }
-  lock.lock();
-  running_ = -1;
 }
 
 void Pool::make_region(std::unique_lock<std::mutex>& lock) {

@@ -1,11 +1,10 @@
 #pragma once
 
-// Memory faulted in ahead of use, by a thread of its own: regions for subfiles to begin in, and the next part of subfiles that grow.
+// Memory made ahead of use, by a thread of its own: regions for subfiles to begin in.
 // Touching memory for the first time costs many times a copy of it.
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -18,7 +17,7 @@
 namespace weir::storage::internal {
 
 /// Sizes of regions, the smallest being 1.
-inline constexpr Offset kRegionSizes[] = {1, 8, 32};
+inline constexpr Offset kRegionSizes[] = {1, 4, 16};
 
 struct PoolOptions {
   int regions = 0;          ///< Of each size.
@@ -38,44 +37,31 @@ class Pool {
   /// Starts the thread, once: a store of small subfiles needs none.
   void start();
 
-  /// A region with every page there and zero: the smallest that has `bytes`, or the largest if none has; null if none is ready, or only such
-  /// as are far too large.
+  /// A region with every page there and zero, the largest of those that have no chunk more than `bytes` need; null if there is none.
   std::unique_ptr<Region> take(Offset bytes);
 
   /// Holds no more than this from now on: gives back what is too much.
   void keep_at_most(Offset bytes);
 
-  /// Faults in [from, to) of this region's file some time soon.  forget() it before the file is cut or closed.
-  void fault_in_soon(int descriptor, Offset from, Offset to);
-  void forget(int descriptor);
-
   /// Until the thread has nothing to do.
   void wait_until_idle();
 
  private:
-  struct Job {
-    int descriptor;
-    Offset from;
-    Offset to;
-  };
   void run();
   // These with the lock.
   [[nodiscard]] Offset wanted_bytes() const;  // of the next region to make; 0: none
   [[nodiscard]] bool wants_region() const { return wanted_bytes() > 0; }
   void give_back_above(Offset bytes);
   void make_region(std::unique_lock<std::mutex>& lock);
-  void run_job(std::unique_lock<std::mutex>& lock);
 
   const PoolOptions options_;
   std::mutex mutex_;
   std::condition_variable work_;  // for the thread: something to do
-  std::condition_variable done_;  // for others: a job or region is finished
+  std::condition_variable done_;  // for others: a region is finished
   bool stopping_ = false;
   bool broken_ = false;  // a region could not be made: no more of them
   bool making_ = false;
-  int running_ = -1;  // descriptor of the job under way
   Offset limit_bytes_ = 0;
-  std::deque<Job> jobs_;
   std::chrono::steady_clock::time_point quiet_until_{};  // no region is made before
   std::vector<std::unique_ptr<Region>> ready_;
   Offset ready_bytes_ = 0;

@@ -16,14 +16,10 @@
 #include <cstring>
 #include <string>
 
+#include <weir/base/huge_pages.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/storage/internal/memory_files.h>
-
-// Newer than the headers of some systems; older kernels answer EINVAL.
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace weir::storage::internal {
 namespace {
@@ -80,14 +76,20 @@ ssize_t write_some_zeros(int descriptor, Offset at, Offset total) {
   return pwritev(descriptor, parts.data(), static_cast<int>(count), at);
 }
 
-/// Makes every page of the file, up to `total`.  While a page is made by touching it, no other thread can map anything, which lasts if the thread that
-/// does it is in no hurry; one that is made by writing to it keeps nobody waiting.  Huge pages come to exist first.
-Status make_pages(int descriptor, bool is_huge, Offset total) {
+/// Makes every page of a new file, from `from` to `total`.  A small page that is made by touching it keeps other threads from mapping anything, which lasts
+/// if the thread that does it is in no hurry; one that is made by writing to it keeps nobody waiting.
+Status make_pages(int descriptor, bool is_huge, Offset from, Offset total) {
+  constexpr auto kHuge = static_cast<Offset>(kHugePageBytes);
   WEIR_RETURN_IF_ERROR(lengthen(descriptor, total));
-  if (is_huge) (void)retry_fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, total);  // or else of small ones
-  for (Offset at = 0; at < total;) {
-    const ssize_t written = uninterrupted([&] { return write_some_zeros(descriptor, at, total); });
-    if (written <= 0) return system_error("pwrite", total);
+  for (Offset at = from; at < total;) {
+    const bool may_be_huge = is_huge && at % kHuge == 0 && at + kHuge <= total;
+    if (may_be_huge && HugePages::here().is_worth_asking() && HugePages::here().make(descriptor, at)) {
+      at += kHuge;
+      continue;
+    }
+    const Offset end = std::min(total, (at / kHuge + 1) * kHuge);
+    const ssize_t written = uninterrupted([&] { return write_some_zeros(descriptor, at, end); });
+    if (written <= 0) return system_error("pwrite", end - at);
     at += written;
   }
   return Status::ok();
@@ -149,7 +151,7 @@ Result<std::unique_ptr<Region>> Region::make_ready(Offset bytes) {
   const Offset rounded = ceil_div(bytes, kChunkBytes) * kChunkBytes;
   std::unique_ptr<Region> region{new Region(Peers::kOwn)};
   if (region->descriptor_ >= 0) {
-    WEIR_RETURN_IF_ERROR(make_pages(region->descriptor_, region->is_huge_, kDataStart + rounded));
+    WEIR_RETURN_IF_ERROR(make_pages(region->descriptor_, region->is_huge_, kDataStart, kDataStart + rounded));
   }
   WEIR_RETURN_IF_ERROR(region->map_new(rounded));
   for (Offset chunk = 0; chunk * kChunkBytes < rounded; ++chunk) note_made(region->control(), chunk);
@@ -170,8 +172,8 @@ Status Region::map_new(Offset bytes) {
   if (base == MAP_FAILED) return system_error("mmap", total);
   base_ = static_cast<std::byte*>(base);
   mapped_ = bytes;
-  ask_for_small_pages();
   control().mapped_bytes.store(bytes, std::memory_order_release);
+  if (is_huge_) control().huge = HugePages::here().are_slow() ? Control::kSlowHugePages : Control::kHugePages;
   control().state.store(Control::kServing, std::memory_order_release);
   return Status::ok();
 }
@@ -185,14 +187,8 @@ Status Region::grow(Offset bytes) {
   if (base == MAP_FAILED) return system_error("mremap", total);
   base_ = static_cast<std::byte*>(base);
   mapped_ = wanted;
-  ask_for_small_pages();
   control().mapped_bytes.store(wanted, std::memory_order_release);
   return Status::ok();
-}
-
-// Whoever writes a few bytes here and there takes small pages for them.
-void Region::ask_for_small_pages() {
-  if (is_huge_) (void)madvise(base_, static_cast<std::size_t>(kDataStart + mapped_), MADV_NOHUGEPAGE);
 }
 
 Offset Region::count_taken(Offset first_page, Offset end_page) const noexcept {
@@ -228,19 +224,18 @@ void Region::take(Offset from, Offset to) {
   }
 }
 
-Status Region::allocate(Offset from, Offset to) {
-  if (descriptor_ < 0 || from >= to) return Status::ok();  // private memory: counted is all it can be
-  if (is_huge_ && to - from < kChunkBytes) {
-    const Offset first = from / kPageBytes * kPageBytes;
-    const Offset end = ceil_div(to, kPageBytes) * kPageBytes;
-    if (madvise(data() + first, static_cast<std::size_t>(end - first), MADV_POPULATE_WRITE) == 0) return Status::ok();
+void Region::make_huge_pages(Offset from, Offset to) {
+  constexpr auto kHuge = static_cast<Offset>(kHugePageBytes);
+  if (!is_huge_) return;
+  for (Offset at = ceil_div(from, kHuge) * kHuge; at + kHuge <= to; at += kHuge) {
+    if (!HugePages::here().is_worth_asking() || !HugePages::here().make(descriptor_, kDataStart + at)) return;
   }
-  if (retry_fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, kDataStart + from, kDataStart + to) == 0) return Status::ok();
-  if (errno == ENOSPC || errno == ENOMEM) {
-    return {ErrorCode::kNoSpace, concat("memory of a subfile: the system has no ", to - from,
-                                        " bytes left: free memory, or start the servers with less capacity")};
-  }
-  return system_error("fallocate", to - from);
+}
+
+std::optional<Offset> Region::real_bytes() const noexcept {
+  struct stat now {};
+  if (descriptor_ < 0 || fstat(descriptor_, &now) != 0) return std::nullopt;
+  return Offset{now.st_blocks} * 512;
 }
 
 Status Region::zero_and_free(Offset from, Offset to) {
@@ -274,17 +269,6 @@ Result<Offset> Region::cut(Offset length) {
   for_words(first, known, [&](std::size_t word, std::uint64_t mask) { pages_[word] &= ~mask; });
   taken_pages_ -= freed;
   return freed * kPageBytes;
-}
-
-Status fault_in(int descriptor, Offset from, Offset to) {
-  const auto bytes = static_cast<std::size_t>(to - from);
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, kDataStart + from);
-  if (memory == MAP_FAILED) return system_error("mmap", to - from);
-  const bool failed = madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL;
-  const Status status = failed ? system_error("madvise(MADV_POPULATE_WRITE)", to - from) : Status::ok();
-  munmap(memory, bytes);
-  return status;
 }
 
 }  // namespace weir::storage::internal

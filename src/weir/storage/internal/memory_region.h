@@ -3,12 +3,13 @@
 // One anonymous file, laid out as shared_memory.h says, mapped by this process in one piece.  Keeps for itself which pages are
 // taken, since other processes can write into Control whatever they like.
 //
-// Where it has huge pages (memory_files.h), long ranges are made of them, and short ones of small pages, so that sparse subfiles stay sparse.
+// Taking room makes no pages: those who write make them, of huge pages if they write much (memory_files.h).
 //
 // Where no descriptor can be had (a process has thousands, not millions) it is private memory instead: the same but for sharing.
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <weir/base/aligned_memory.h>
@@ -40,7 +41,7 @@ class Region {
   [[nodiscard]] Offset mapped_bytes() const noexcept { return mapped_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }  ///< -1: private memory
   [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }   ///< Nobody can make it shorter.
-  [[nodiscard]] bool is_huge() const noexcept { return is_huge_; }       ///< Long ranges are made of huge pages.
+  [[nodiscard]] bool is_huge() const noexcept { return is_huge_; }       ///< Has huge pages where asked for.
 
   /// Maps at least `bytes`; data() may move.  \pre bytes <= kMappableBytes
   Status grow(Offset bytes);
@@ -48,6 +49,8 @@ class Region {
   /// Room that take(from, to) would take.  Pages beyond mapped_bytes() count.
   [[nodiscard]] Offset missing_bytes(Offset from, Offset to) const noexcept;
   [[nodiscard]] Offset taken_bytes() const noexcept { return taken_pages_ * kPageBytes; }
+  /// Of pages that exist, Control included, of a file that is shared; nothing of private memory.
+  [[nodiscard]] std::optional<Offset> real_bytes() const noexcept;
   [[nodiscard]] bool is_taken(Offset page) const noexcept {
     return page / 64 < static_cast<Offset>(pages_.size()) &&
            ((pages_[static_cast<std::size_t>(page / 64)] >> (page % 64)) & 1) != 0;
@@ -55,8 +58,8 @@ class Region {
 
   /// Counts the pages as taken, and tells in Control.  \pre to <= mapped_bytes()
   void take(Offset from, Offset to);
-  /// Makes the pages exist, so that writing to them cannot fail.  \pre to <= mapped_bytes()
-  Status allocate(Offset from, Offset to);
+  /// Makes huge pages within [from, to), as far as they come fast.  \pre to <= mapped_bytes()
+  void make_huge_pages(Offset from, Offset to);
 
   /// Zeroes all from `length` on and gives pages back.  \returns the bytes of room given back
   Result<Offset> cut(Offset length);
@@ -65,7 +68,6 @@ class Region {
   explicit Region(Peers peers);
   /// Of a file that is long enough.
   Status map_new(Offset bytes);
-  void ask_for_small_pages();
   Status zero_and_free(Offset from, Offset to);
   [[nodiscard]] bool is_chunk_taken(Offset chunk) const noexcept;
   [[nodiscard]] Offset count_taken(Offset first_page, Offset end_page) const noexcept;
@@ -78,11 +80,5 @@ class Region {
   Offset taken_pages_ = 0;
   std::vector<std::uint64_t> pages_;  // one bit a page of data
 };
-
-/// Of memory that is faulted in at once: large enough to be cheap, small enough for those who wait for whoever does it.
-inline constexpr Offset kFaultStepBytes = Offset{512} << 10;
-
-/// Makes [from, to) of the subfile in this anonymous file exist and hold zeros, where it does not yet.  \threadsafety Safe.
-Status fault_in(int descriptor, Offset from, Offset to);
 
 }  // namespace weir::storage::internal

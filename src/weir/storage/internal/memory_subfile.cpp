@@ -12,8 +12,6 @@ constexpr Offset kGrowthBytes = Offset{64} << 10;
 /// Subfiles that are longer take room ahead.
 constexpr Offset kLargeBytes = Offset{4} << 20;
 constexpr Offset kMostAheadBytes = Offset{16} << 20;
-/// So much is made at once where there are huge pages, also if it is about to be written.
-constexpr Offset kLongBytes = kHugePageBytes;
 
 Offset size_of(std::span<const std::byte> memory) { return static_cast<Offset>(memory.size()); }
 
@@ -30,10 +28,9 @@ Offset believable(const std::atomic<Offset>& value, Offset most) {
 }  // namespace
 
 MemorySubfile::~MemorySubfile() {
-  source_->room.give_back(info().stored_bytes);
+  source_->room.give_back(taken_bytes());
   if (!region_) return;
   region_->control().state.store(Control::kGone, std::memory_order_release);
-  source_->pool.forget(region_->descriptor());
 }
 
 void MemorySubfile::fence(bool is_fenced) {
@@ -99,7 +96,9 @@ Status MemorySubfile::write(Offset offset, std::span<const std::byte> memory) {
   if (memory.empty()) return Status::ok();
   const Offset near = std::clamp<Offset>(kMappableBytes - offset, 0, size_of(memory));
   if (near > 0) {
-    WEIR_RETURN_IF_ERROR(take_near(offset, offset + near, Taking::kCounted));
+    const bool is_new = !region_ || region_->missing_bytes(offset, offset + near) > 0;
+    WEIR_RETURN_IF_ERROR(take_near(offset, offset + near));
+    if (is_new && region_) region_->make_huge_pages(offset, offset + near);
     std::memcpy(near_data() + offset, memory.data(), to_size(near));
   }
   WEIR_RETURN_IF_ERROR(write_far(offset + near, memory.subspan(to_size(near))));
@@ -128,28 +127,33 @@ void MemorySubfile::note_written(Offset to, Offset file_end) {
 }
 
 SubfileInfo MemorySubfile::info() const {
-  SubfileInfo info{.length = length_, .file_end = file_end_, .stored_bytes = heap_room(heap_)};
+  SubfileInfo info{.length = length_, .file_end = file_end_, .stored_bytes = taken_bytes()};
   if (region_) {
     info.length = std::max(info.length, believable(region_->control().length, region_->mapped_bytes()));
     info.file_end = std::max(info.file_end, believable(region_->control().file_end, kMaxBytes));
-    info.stored_bytes = region_->taken_bytes() + kControlRoom;
+    // Room taken ahead has no pages before somebody writes there.
+    if (const auto real = region_->real_bytes(); real && !far_) info.stored_bytes = *real;
   }
-  if (far_) info.stored_bytes += static_cast<Offset>(far_->size()) * kGrowthBytes;
   return info;
+}
+
+Offset MemorySubfile::taken_bytes() const noexcept {
+  const Offset near = region_ ? region_->taken_bytes() + kControlRoom : heap_room(heap_);
+  return far_ ? near + static_cast<Offset>(far_->size()) * kGrowthBytes : near;
 }
 
 Status MemorySubfile::reserve(Offset from, Offset to) {
   const Offset near = std::min(to, kMappableBytes);
   if (from < near) {
-    WEIR_RETURN_IF_ERROR(take_near(from, near, Taking::kAllocated));
+    WEIR_RETURN_IF_ERROR(take_near(from, near));
   }
   return take_far(std::max(from, kMappableBytes), to);
 }
 
-Status MemorySubfile::take_near(Offset from, Offset to, Taking taking) {
+Status MemorySubfile::take_near(Offset from, Offset to) {
   if (!region_ && to <= kMostHeapBytes) return take_heap(to);
   if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(to, Peers::kOwn));
-  return take_region(from, to, taking);
+  return take_region(from, to);
 }
 
 Status MemorySubfile::take_heap(Offset to) {
@@ -165,13 +169,11 @@ Status MemorySubfile::take_heap(Offset to) {
   return Status::ok();
 }
 
-Status MemorySubfile::take_region(Offset from, Offset to, Taking taking) {
+Status MemorySubfile::take_region(Offset from, Offset to) {
   const Offset missing = region_->missing_bytes(from, to);
   if (missing == 0) return Status::ok();
   WEIR_RETURN_IF_ERROR(source_->room.take(missing));
   Status status = region_->grow(to);
-  const bool is_long = region_->is_huge() && to - from >= kLongBytes;
-  if (status.is_ok() && (is_long || taking == Taking::kAllocated)) status = region_->allocate(from, to);
   if (!status.is_ok()) return source_->room.give_back(missing), status;
   region_->take(from, to);
   take_ahead(from, to);
@@ -202,11 +204,6 @@ Status MemorySubfile::move_to_region(Offset bytes, Peers peers) {
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
     region->take(0, region->mapped_bytes());
-    // Pages that may never be used are kept only where there is much room.
-    const Offset wanted = ceil_div(bytes, kChunkBytes) * kChunkBytes;
-    if (room.used_bytes() + region->mapped_bytes() > room.capacity_bytes() / 4) {
-      WEIR_RETURN_IF_ERROR(region->cut(wanted).status());
-    }
   } else {
     WEIR_TRY(region, Region::make(std::min(bytes, kMappableBytes), peers));
     region->take(0, held);
@@ -221,8 +218,8 @@ Status MemorySubfile::move_to_region(Offset bytes, Peers peers) {
   return Status::ok();
 }
 
-/// A subfile that grows at its end will go on: the next part is taken now and faulted in meanwhile.  No more than a quarter of
-/// what it has, and only while the store is less than half full, so that it costs nobody else room.
+/// A subfile that grows at its end will go on: room for the next part is taken now, so that its writers need not ask so soon.  No more than a quarter
+/// of what it has, and only while the store is less than half full, so that it costs nobody else room.
 void MemorySubfile::take_ahead(Offset from, Offset to) {
   Room& room = source_->room;
   const Offset start = ceil_div(to, kChunkBytes) * kChunkBytes;
@@ -233,12 +230,6 @@ void MemorySubfile::take_ahead(Offset from, Offset to) {
   const Offset missing = region_->missing_bytes(to, start + bytes);
   if (missing < bytes || !room.take(missing).is_ok()) return;
   region_->take(to, start + bytes);
-  // Huge pages are made at once; whoever writes to them first clears them, which is soon done.
-  if (region_->is_huge()) {
-    (void)region_->allocate(start, start + bytes);  // if there is no memory, it is made when it is needed
-  } else {
-    source_->pool.fault_in_soon(region_->descriptor(), start, start + bytes);
-  }
 }
 
 Status MemorySubfile::truncate(Offset length, Offset file_end) {
@@ -264,7 +255,6 @@ Status MemorySubfile::cut_near(Offset length) {
     source_->room.give_back(before - heap_room(heap_));
     return Status::ok();
   }
-  source_->pool.forget(region_->descriptor());
   WEIR_TRY(const Offset freed, region_->cut(length));
   source_->room.give_back(freed);
   return Status::ok();
@@ -284,7 +274,7 @@ void MemorySubfile::cut_far(Offset length) {
 std::optional<std::span<std::byte>> MemorySubfile::map(Offset from, Offset to, bool for_writing) {
   if (to > kMappableBytes) return std::nullopt;
   if (for_writing) {
-    if (!take_near(from, to, Taking::kCounted).is_ok()) return std::nullopt;  // write() may need less, and tells if not
+    if (!take_near(from, to).is_ok()) return std::nullopt;  // write() may need less, and tells if not
   } else if (region_ ? region_->missing_bytes(from, to) > 0 : to > static_cast<Offset>(heap_.size())) {
     return std::nullopt;
   }

@@ -50,22 +50,22 @@ class MemorySubfile {
 
  private:
   using Block = std::unique_ptr<std::byte[]>;
-  /// Pages that are written at once come to exist by that; others have to be made.
-  enum class Taking { kCounted, kAllocated };
 
   void read_near(Offset offset, std::span<std::byte> memory) const;
   void read_far(Offset offset, std::span<std::byte> memory) const;
   Status write_far(Offset offset, std::span<const std::byte> memory);
   /// Takes room for [from, to) below kMappableBytes: afterwards it can be written by memcpy.
-  Status take_near(Offset from, Offset to, Taking taking);
+  Status take_near(Offset from, Offset to);
   Status take_heap(Offset to);
-  Status take_region(Offset from, Offset to, Taking taking);
+  Status take_region(Offset from, Offset to);
   Status take_far(Offset from, Offset to);
   Status move_to_region(Offset bytes, Peers peers);
   void take_ahead(Offset from, Offset to);
   Status cut_near(Offset length);
   void cut_far(Offset length);
   [[nodiscard]] std::byte* near_data() const noexcept;
+  /// Room that is taken, also if no page is there yet.
+  [[nodiscard]] Offset taken_bytes() const noexcept;
 
   MemorySource* source_;
   std::vector<std::byte> heap_;
