@@ -410,6 +410,7 @@ TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
     return pool.take(bytes)->mapped_bytes();
   };
   EXPECT_EQ(take(kMib - 1), kMib);
+  EXPECT_EQ(pool.take(kMib / 2), nullptr) << "small files take no whole chunk";
   EXPECT_EQ(take(kMib), kMib);
   EXPECT_EQ(take(4 * kMib - 1), 4 * kMib);
   EXPECT_EQ(take(15 * kMib), 4 * kMib);  // the rest is made when it is written

@@ -45,7 +45,7 @@ std::unique_ptr<Region> Pool::take(Offset bytes) {
   auto best = ready_.end();
   for (auto it = ready_.begin(); it != ready_.end(); ++it) {
     const Offset size = (*it)->mapped_bytes();
-    if (size <= most && (best == ready_.end() || size > (*best)->mapped_bytes())) best = it;
+    if (size <= most && size < 2 * bytes && (best == ready_.end() || size > (*best)->mapped_bytes())) best = it;
   }
   if (best == ready_.end()) return nullptr;
   std::unique_ptr<Region> region = std::move(*best);
