@@ -369,7 +369,7 @@ TEST_F(HostileTest, ACallerThatReadsSlowlyStays) {
 
 // ---------------------------------------------------------------- the other way round
 
-/// A listener that lets callers in and then says nothing.
+/// A listener that lets callers in, asks for the bodies of their calls, and then says nothing.
 class SilentListener {
  public:
   SilentListener() : handshake_(key, kProtocolVersion) {
@@ -378,11 +378,23 @@ class SilentListener {
     EXPECT_THAT(made, IsOk());
     worker_ = std::move(*made);
     EXPECT_THAT(worker_->listen(internal::ring_name(address), [](const auto&) { return true; }), IsOk());
-    thread_ = std::jthread([this](const std::stop_token& stop) {
+  }
+
+  /// Takes in what there is, for as long as the thread is there.
+  std::jthread serve() {
+    return std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
-        if (!worker_->progress()) std::this_thread::yield();
+        if (!step()) std::this_thread::yield();
       }
     });
+  }
+  /// Takes in what there is, once.
+  bool step() { return worker_->progress(); }
+  void reply() {
+    Frame frame;
+    frame.kind = FrameKind::kReply;
+    frame.call = last_call_;
+    link_->send(frame);
   }
 
   const Key key = Key::random();
@@ -390,6 +402,7 @@ class SilentListener {
   std::atomic<int> calls = 0;
   std::atomic<int> asked = 0;
   std::atomic<int> cancelled = 0;
+  std::atomic<std::size_t> body_bytes = 0;
 
  private:
   void take(const Frame& frame, std::span<const std::byte> payload, internal::Link& from) {
@@ -401,34 +414,88 @@ class SilentListener {
       EXPECT_THAT(handshake_.accept(payload), IsOk());
       answer.kind = FrameKind::kWelcome;
       from.send(answer);
+      from.set_session(handshake_.sessions().to_caller);
+    } else if (frame.kind == FrameKind::kCall && frame.number > 0) {
+      answer.kind = FrameKind::kPull;
+      answer.call = frame.call;
+      from.send(answer);
     }
-    calls += frame.kind == FrameKind::kCall ? 1 : 0;
+    if (frame.kind == FrameKind::kCall) {
+      ++calls;
+      last_call_ = frame.call;
+      link_ = &from;
+    }
+    body_bytes += frame.kind == FrameKind::kBody ? payload.size() : 0;
     asked += frame.kind == FrameKind::kAsk ? 1 : 0;
     cancelled += frame.kind == FrameKind::kCancel ? 1 : 0;
   }
 
   internal::ListenerHandshake handshake_;
   std::unique_ptr<internal::RingWorker> worker_;
-  std::jthread thread_;
+  internal::Link* link_ = nullptr;  // of the last call
+  std::uint64_t last_call_ = 0;
 };
 
-TEST(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
+class SilenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::jthread serving = server.serve();
+    auto made = make_caller(server.address);
+    ASSERT_THAT(made, IsOk());
+    caller = std::move(*made);
+    auto connected = caller->connect(server.address, server.key, Clock::now() + kHostileLong);
+    ASSERT_THAT(connected, IsOk());
+    connection = std::move(*connected);
+  }
+  void call(Clock::duration patience) {
+    connection->call(
+        {{}, body, {}, Clock::now() + patience, [this](Result<Reply> reply) { result = std::move(reply); }, patience});
+  }
+
+  Bytes body;  // outlives the connection, which reads it
   SilentListener server;
-  const auto caller = make_caller(server.address);
-  ASSERT_THAT(caller, IsOk());
-  const auto connection = (*caller)->connect(server.address, server.key, Clock::now() + kHostileLong);
-  ASSERT_THAT(connection, IsOk());
+  std::unique_ptr<Caller> caller;
+  std::unique_ptr<Connection> connection;
   std::optional<Result<Reply>> result;
-  Call call{{}, {}, {}, Clock::now() + 100ms, [&](Result<Reply> reply) { result = std::move(reply); }, 100ms};
-  (*connection)->call(std::move(call));
+};
+
+TEST_F(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
+  const std::jthread serving = server.serve();
+  call(100ms);
   const auto until = Clock::now() + kHostileLong;
-  while (!result && Clock::now() < until) (*caller)->wait(until);
+  while (!result && Clock::now() < until) caller->wait(until);
   ASSERT_TRUE(result.has_value());
   EXPECT_THAT(*result, StatusIs(ErrorCode::kTimedOut, HasSubstr("no sign of life for 100 ms")));
-  while (server.cancelled == 0 && Clock::now() < until) (*caller)->progress();
+  while (server.cancelled == 0 && Clock::now() < until) caller->progress();
   EXPECT_EQ(server.calls, 1);
   EXPECT_EQ(server.asked, 1);
   EXPECT_EQ(server.cancelled, 1);
+}
+
+// The server says nothing for several times the patience of the call, but reads its body all the time.  One thread is both ends: every turn
+// moves some bytes, however slow the machine is.
+TEST_F(SilenceTest, AServerThatReadsABodySlowlyIsWaitedFor) {
+  constexpr auto kPatience = 64ms;
+  constexpr int kTurnsWithinPatience = 8;
+  body.resize(std::size_t{16} << 20);
+  call(kPatience);
+  const auto end = Clock::now() + 3 * kPatience;
+  for (int turn = 0; Clock::now() < end || turn < kTurnsWithinPatience; ++turn) {
+    server.step();
+    const auto next = Clock::now() + kPatience / kTurnsWithinPatience;
+    while (Clock::now() < next) caller->wait(next);
+    ASSERT_FALSE(result.has_value()) << result->status().message();
+  }
+  ASSERT_LT(server.body_bytes, body.size()) << "nothing was left to be slow with";
+  const auto until = Clock::now() + kHostileLong;
+  while (server.body_bytes < body.size() && Clock::now() < until) {
+    server.step();
+    caller->progress();
+  }
+  server.reply();
+  while (!result && Clock::now() < until) caller->progress();
+  ASSERT_TRUE(result.has_value());
+  EXPECT_THAT(*result, IsOk());
 }
 
 // ---------------------------------------------------------------- rings that sleep
