@@ -7,7 +7,6 @@
 #include <future>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weir/base/internal/listening_sockets.h>
+#include <weir/base/internal/temporary_directory.h>
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
 #include <weir/net/internal/handshake.h>
@@ -602,37 +603,26 @@ TEST(KeyTest, FilesThatAreOpenToOthersAreRefused) {
   EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kNotFound));
 }
 
-// ---------------------------------------------------------------- ports
-
-/// Local addresses of this process's TCP sockets that listen, as /proc has them: "0100007F:1F90".
-std::multiset<std::string> listening_sockets() {
-  std::set<std::string> mine;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code error;
-    mine.insert(std::filesystem::read_symlink(entry.path(), error).string());
-  }
-  std::multiset<std::string> found;
-  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    std::ifstream file(table);
-    std::string line;
-    std::getline(file, line);
-    while (std::getline(file, line)) {
-      std::istringstream fields(line);
-      std::vector<std::string> field(10);
-      for (std::string& one : field) fields >> one;
-      constexpr const char* kListens = "0A";
-      if (field[3] == kListens && mine.contains(concat("socket:[", field[9], "]"))) found.insert(field[1]);
-    }
-  }
-  return found;
+TEST(KeyTest, OnlyRegularFilesAreRead) {
+  const testing::TemporaryDirectory directory;
+  const std::string pipe = directory.path() + "/key";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);  // opened for reading, it would wait for a writer
+  const auto is_refused = [](const std::string& path) {
+    return StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("key ", path, " is not a regular file")));
+  };
+  EXPECT_THAT(Key::load(pipe), is_refused(pipe));
+  EXPECT_THAT(Key::load(directory.path()), is_refused(directory.path()));
+  EXPECT_THAT(Key::load("/dev/zero"), is_refused("/dev/zero"));
 }
+
+// ---------------------------------------------------------------- ports
 
 TEST(PortTest, LoopbackAddressesOpenNone) {
   GuardedHandler handler;
-  const auto before = listening_sockets();
+  const auto before = testing::listening_sockets(::getpid());
   const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler);
   ASSERT_THAT(listener, IsOk());
-  EXPECT_EQ(listening_sockets(), before);
+  EXPECT_EQ(testing::listening_sockets(::getpid()), before);
   // The number is part of the address all the same, and taken.
   EXPECT_THAT(listen((*listener)->address(), Key::random(), handler),
               StatusIs(ErrorCode::kIoError, HasSubstr((*listener)->address().text)));
@@ -640,10 +630,10 @@ TEST(PortTest, LoopbackAddressesOpenNone) {
 
 TEST(PortTest, UcxListensOnTheDeviceOfItsAddressOnly) {
   GuardedHandler handler;
-  const auto before = listening_sockets();
+  const auto before = testing::listening_sockets(::getpid());
   const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler, {.opens_loopback_port = true});
   ASSERT_THAT(listener, IsOk());
-  std::multiset<std::string> opened = listening_sockets();
+  std::multiset<std::string> opened = testing::listening_sockets(::getpid());
   for (const std::string& one : before) opened.extract(one);
   EXPECT_FALSE(opened.empty());
   constexpr const char* kLoopback = "0100007F:";
