@@ -129,6 +129,30 @@ TEST_F(ServersTest, StatusWorksWhileServerZeroIsDown) {
   EXPECT_THAT(listed.out, HasSubstr("d"));
 }
 
+TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
+  const Outcome started =
+      weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--json"});
+  ASSERT_EQ(started.code, kExitOk) << started.err;
+  const auto json = nlohmann::json::parse(started.out);
+  EXPECT_EQ(json["connection"], fs_);
+  EXPECT_EQ(json["store"], "memory");
+  ASSERT_EQ(json["servers"].size(), 2u);
+  const auto status = nlohmann::json::parse(run({"status", "--json"}).out);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(json["servers"][i]["server"], i);
+    EXPECT_EQ(json["servers"][i]["address"], status[i]["address"]);
+    EXPECT_EQ(json["servers"][i]["pid"], internal::load_processes(fs_)[i].number);
+  }
+  kill_server(1);
+  const Outcome again = weir({"up", "--server", "1", "--connection", fs_, "--json"});
+  ASSERT_EQ(again.code, kExitOk) << again.err;
+  const auto one = nlohmann::json::parse(again.out);
+  ASSERT_EQ(one["servers"].size(), 1u);
+  EXPECT_EQ(one["servers"][0]["server"], 1);
+  EXPECT_EQ(one["servers"][0]["address"], json["servers"][1]["address"]);
+  EXPECT_EQ(one["servers"][0]["pid"], internal::load_processes(fs_)[1].number);
+}
+
 TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
   up({});
   kill_server(1);
