@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <weir/base/internal/listening_sockets.h>
 #include <weir/cli/internal/job_child.h>
 #include <weir/cli/internal/job_elf.h>
 #include <weir/cli/internal/job_keeper.h>
@@ -70,10 +71,16 @@ class Weir {
   void send(int signal) const { ::kill(process_, signal); }
   void send_to_group(int signal) const { ::kill(-process_, signal); }
 
+  [[nodiscard]] pid_t process() const { return process_; }
+
   /// Its exit code; 1000 + the signal that ended it.
   int wait() {
     int status = 0;
-    ::waitpid(process_, &status, 0);
+    if (!comes_true([&] { return ::waitpid(process_, &status, WNOHANG) != 0; })) {
+      ADD_FAILURE() << "weir did not end; it said: " << err();
+      send_to_group(SIGKILL);
+      ::waitpid(process_, &status, 0);
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
   [[nodiscard]] bool is_stopped() const {
@@ -86,6 +93,8 @@ class Weir {
  private:
   [[noreturn]] void become(std::vector<std::string> arguments) const {
     ::setpgid(0, 0);
+    // Where tests run in the background, shells have them ignore some; and what is ignored, a script cannot trap.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT}) ::signal(signal, SIG_DFL);
     const auto redirect = [](const fs::path& path, int descriptor) {
       ::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), descriptor);
     };
@@ -506,6 +515,7 @@ TEST(StageTest, KnowsWhereFilesGo) {
 // ---- signals, time, sudden ends --------------------------------------------------------------------------------------
 
 TEST_F(JobTest, ForwardsSignals) {
+  const auto before = ::signal(SIGINT, SIG_IGN);  // as where tests run in the background
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT}) {
     const std::string ready = local("ready-" + std::to_string(signal));
     Weir job = start_shell("trap 'exit 5' INT TERM HUP USR1 QUIT; touch " + ready + "; while :; do sleep 0.02; done");
@@ -513,6 +523,7 @@ TEST_F(JobTest, ForwardsSignals) {
     job.send_to_group(signal);  // as Ctrl-C does
     EXPECT_EQ(job.wait(), 5) << signal;
   }
+  ::signal(SIGINT, before);
 }
 
 TEST_F(JobTest, StagesOutAfterCtrlC) {
@@ -604,6 +615,26 @@ TEST_F(JobTest, ServersEndWithTheirKeeper) {
   job.send(SIGTERM);
   EXPECT_EQ(job.wait(), 128 + SIGTERM);
   EXPECT_THAT(job.err(), HasSubstr("the keeper of the job was killed"));
+}
+
+TEST_F(JobTest, NoPortIsOpen) {
+  const std::string file = make("file", 1000);
+  Weir job = start_open({"--servers", "2"});
+  put(file, "/file");
+  std::vector<std::int64_t> processes{job.process()};
+  std::ifstream list(connection_ + ".servers");
+  for (internal::Process server; list >> server.number >> server.started;) processes.push_back(server.number);
+  EXPECT_EQ(processes.size(), 3u);
+  const std::string folder = fs::path(connection_).parent_path().string();
+  for (const internal::Process& one : internal::find_marked(internal::kJobVariable, folder)) {
+    processes.push_back(one.number);
+  }
+  EXPECT_GT(processes.size(), 3u) << "not even the program";
+  for (const std::int64_t process : processes) {
+    EXPECT_THAT(weir::testing::listening_sockets(process), IsEmpty()) << process;
+  }
+  let_go();
+  EXPECT_EQ(job.wait(), 0) << job.err();
 }
 
 TEST_F(JobTest, TwoAtOnceDoNotMeet) {

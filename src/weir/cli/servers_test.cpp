@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +18,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <weir/base/internal/listening_sockets.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/daemons.h>
 #include <weir/cli/internal/run_testing.h>
@@ -130,6 +129,30 @@ TEST_F(ServersTest, StatusWorksWhileServerZeroIsDown) {
   EXPECT_THAT(listed.out, HasSubstr("d"));
 }
 
+TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
+  const Outcome started =
+      weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--json"});
+  ASSERT_EQ(started.code, kExitOk) << started.err;
+  const auto json = nlohmann::json::parse(started.out);
+  EXPECT_EQ(json["connection"], fs_);
+  EXPECT_EQ(json["store"], "memory");
+  ASSERT_EQ(json["servers"].size(), 2u);
+  const auto status = nlohmann::json::parse(run({"status", "--json"}).out);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(json["servers"][i]["server"], i);
+    EXPECT_EQ(json["servers"][i]["address"], status[i]["address"]);
+    EXPECT_EQ(json["servers"][i]["pid"], internal::load_processes(fs_)[i].number);
+  }
+  kill_server(1);
+  const Outcome again = weir({"up", "--server", "1", "--connection", fs_, "--json"});
+  ASSERT_EQ(again.code, kExitOk) << again.err;
+  const auto one = nlohmann::json::parse(again.out);
+  ASSERT_EQ(one["servers"].size(), 1u);
+  EXPECT_EQ(one["servers"][0]["server"], 1);
+  EXPECT_EQ(one["servers"][0]["address"], json["servers"][1]["address"]);
+  EXPECT_EQ(one["servers"][0]["pid"], internal::load_processes(fs_)[1].number);
+}
+
 TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
   up({});
   kill_server(1);
@@ -142,34 +165,11 @@ TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
 
 // ---------------------------------------------------------------- ports
 
-/// Local addresses of TCP sockets on which a process listens, as /proc has them: "0100007F:1F90".
-std::multiset<std::string> listening_sockets(std::int64_t process) {
-  const std::string proc = concat("/proc/", process);
-  std::set<std::string> open;
-  for (const auto& entry : std::filesystem::directory_iterator(proc + "/fd")) {
-    std::error_code error;
-    open.insert(std::filesystem::read_symlink(entry.path(), error).string());
-  }
-  std::multiset<std::string> found;
-  for (const char* table : {"/net/tcp", "/net/tcp6"}) {
-    std::ifstream file(proc + table);
-    std::string line;
-    std::getline(file, line);
-    while (std::getline(file, line)) {
-      std::istringstream fields(line);
-      std::vector<std::string> field(10);
-      for (std::string& one : field) fields >> one;
-      constexpr const char* kListens = "0A";
-      if (field[3] == kListens && open.contains(concat("socket:[", field[9], "]"))) found.insert(field[1]);
-    }
-  }
-  return found;
-}
-
 TEST_F(ServersTest, WithoutListenNoPortIsOpen) {
   up({});
   ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk) << "clients of this host need none";
-  for (const Process& process : internal::load_processes(fs_)) EXPECT_TRUE(listening_sockets(process.number).empty());
+  for (const Process& process : internal::load_processes(fs_))
+    EXPECT_TRUE(weir::testing::listening_sockets(process.number).empty());
 }
 
 /// An IPv4 address that others reach; empty if there is none.
@@ -198,7 +198,7 @@ TEST_F(ServersTest, WithListenPortsAreOpenOnThatAddressOnly) {
   up({"--listen", address});
   ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk);
   for (const Process& process : internal::load_processes(fs_)) {
-    const auto sockets = listening_sockets(process.number);
+    const auto sockets = weir::testing::listening_sockets(process.number);
     EXPECT_FALSE(sockets.empty());
     for (const std::string& one : sockets) EXPECT_TRUE(one.starts_with(in_proc)) << one;
   }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -30,6 +31,7 @@
 #include <weir/client/file_system.h>
 #include <weir/client/internal/cluster.h>
 #include <weir/client/internal/session.h>
+#include <weir/client/internal/trap_buffer.h>
 #include <weir/layout/language.h>
 #include <weir/server/server.h>
 
@@ -236,6 +238,41 @@ TEST_F(DirectTest, WritersThatNeverPauseNotice) {
   }
   EXPECT_FALSE(was_fooled) << "a write that began after the server's death succeeded";
   for (const Status& end : ends) EXPECT_THAT(end, StatusIs(ErrorCode::kUnavailable, HasSubstr("server 1 at tcp:")));
+}
+
+// The server is alive when the copy begins, and dead when it ends: only a look at it after the copy tells.
+struct KillDuringCopyTest : DirectTest {
+  /// `move` accesses the buffer, whose server is killed at the first byte.
+  Status move_during_kill(const std::function<Status(const View&, const internal::TrapBuffer&)>& move) {
+    const auto made = fs->create("/one", kill_layout_of("stripe(unit=1M, over=1)"), {.targets = {1}});
+    EXPECT_THAT(made, IsOk());
+    const View one = *made->linear();
+    EXPECT_THAT(one.write(0, bytes), IsOk());
+    const Offset direct_bytes = one.report().direct_bytes;
+    const internal::TrapBuffer buffer;
+    std::jthread killer([&] {
+      EXPECT_TRUE(internal::TrapBuffer::await_access());
+      servers->kill(1);
+      internal::TrapBuffer::release();
+    });
+    Status status = move(one, buffer);
+    EXPECT_GT(one.report().direct_bytes, direct_bytes) << "not the way that is to be tested";
+    return status;
+  }
+};
+
+TEST_F(KillDuringCopyTest, BytesThatNobodyHasAreNotSaidToBeWritten) {
+  const auto write = [](const View& file_view, const internal::TrapBuffer& to) {
+    return file_view.write(0, to.bytes());
+  };
+  EXPECT_THAT(move_during_kill(write), StatusIs(ErrorCode::kUnavailable, HasSubstr("server 1 at tcp:")));
+}
+
+TEST_F(KillDuringCopyTest, BytesThatNobodyHasAreNotSaidToBeRead) {
+  const auto read = [](const View& file_view, const internal::TrapBuffer& from) {
+    return file_view.read(0, from.bytes());
+  };
+  EXPECT_THAT(move_during_kill(read), StatusIs(ErrorCode::kUnavailable, HasSubstr("server 1 at tcp:")));
 }
 
 // ---------------------------------------------------------------- servers on disk

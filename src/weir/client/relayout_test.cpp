@@ -12,6 +12,8 @@
 #include <weir/base/testing.h>
 #include <weir/client/file_system.h>
 #include <weir/client/internal/cluster.h>
+#include <weir/client/internal/open_file.h>
+#include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
 #include <weir/layout/language.h>
 #include <weir/wire/wire.h>
@@ -421,6 +423,28 @@ TEST_P(AbandonedTest, ACommittedRelayoutStays) {
   const auto info = session->call<wire::SubfileInfoT>(before.targets[0], std::move(inspect));
   ASSERT_THAT(info, IsOk());
   EXPECT_NE(info->fence, 0u);
+}
+
+// The same for a writer that looked up the file before the commit, and looks at its fences after it.
+TEST_P(AbandonedTest, FencesOfACommittedRelayoutStayUp) {
+  const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
+  const auto old_file = *internal::Incarnation::create("/file", *internal::look_up(*session, "/file"));
+  {
+    Confirmed done(cluster);
+    ASSERT_THAT(done.end(true), IsOk());
+  }
+  const auto inspect_subfile = [&](std::uint32_t element) {
+    wire::InspectT inspect;
+    inspect.subfile = internal::to_wire(old_file->subfile(element));
+    return *session->call<wire::SubfileInfoT>(old_file->server_of(element), std::move(inspect));
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (std::uint32_t element = 0; element < 2; ++element) {
+    while (!inspect_subfile(element).fence_abandoned) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  EXPECT_THAT(internal::end_abandoned_relayouts(*session, *old_file), IsOk());
+  for (std::uint32_t element = 0; element < 2; ++element) EXPECT_NE(inspect_subfile(element).fence, 0u) << element;
+  EXPECT_EQ(fs.open("/file")->layout().element_count(), 3);
 }
 
 TEST_P(AbandonedTest, FencesOfRemovedFilesAreDropped) {

@@ -7,7 +7,6 @@
 #include <future>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weir/base/internal/listening_sockets.h>
+#include <weir/base/internal/temporary_directory.h>
 #include <weir/base/testing.h>
 #include <weir/base/text.h>
 #include <weir/net/internal/handshake.h>
@@ -369,7 +370,7 @@ TEST_F(HostileTest, ACallerThatReadsSlowlyStays) {
 
 // ---------------------------------------------------------------- the other way round
 
-/// A listener that lets callers in and then says nothing.
+/// A listener that lets callers in, asks for the bodies of their calls, and then says nothing.
 class SilentListener {
  public:
   SilentListener() : handshake_(key, kProtocolVersion) {
@@ -378,11 +379,23 @@ class SilentListener {
     EXPECT_THAT(made, IsOk());
     worker_ = std::move(*made);
     EXPECT_THAT(worker_->listen(internal::ring_name(address), [](const auto&) { return true; }), IsOk());
-    thread_ = std::jthread([this](const std::stop_token& stop) {
+  }
+
+  /// Takes in what there is, for as long as the thread is there.
+  std::jthread serve() {
+    return std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
-        if (!worker_->progress()) std::this_thread::yield();
+        if (!step()) std::this_thread::yield();
       }
     });
+  }
+  /// Takes in what there is, once.
+  bool step() { return worker_->progress(); }
+  void reply() {
+    Frame frame;
+    frame.kind = FrameKind::kReply;
+    frame.call = last_call_;
+    link_->send(frame);
   }
 
   const Key key = Key::random();
@@ -390,6 +403,7 @@ class SilentListener {
   std::atomic<int> calls = 0;
   std::atomic<int> asked = 0;
   std::atomic<int> cancelled = 0;
+  std::atomic<std::size_t> body_bytes = 0;
 
  private:
   void take(const Frame& frame, std::span<const std::byte> payload, internal::Link& from) {
@@ -401,34 +415,88 @@ class SilentListener {
       EXPECT_THAT(handshake_.accept(payload), IsOk());
       answer.kind = FrameKind::kWelcome;
       from.send(answer);
+      from.set_session(handshake_.sessions().to_caller);
+    } else if (frame.kind == FrameKind::kCall && frame.number > 0) {
+      answer.kind = FrameKind::kPull;
+      answer.call = frame.call;
+      from.send(answer);
     }
-    calls += frame.kind == FrameKind::kCall ? 1 : 0;
+    if (frame.kind == FrameKind::kCall) {
+      ++calls;
+      last_call_ = frame.call;
+      link_ = &from;
+    }
+    body_bytes += frame.kind == FrameKind::kBody ? payload.size() : 0;
     asked += frame.kind == FrameKind::kAsk ? 1 : 0;
     cancelled += frame.kind == FrameKind::kCancel ? 1 : 0;
   }
 
   internal::ListenerHandshake handshake_;
   std::unique_ptr<internal::RingWorker> worker_;
-  std::jthread thread_;
+  internal::Link* link_ = nullptr;  // of the last call
+  std::uint64_t last_call_ = 0;
 };
 
-TEST(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
+class SilenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::jthread serving = server.serve();
+    auto made = make_caller(server.address);
+    ASSERT_THAT(made, IsOk());
+    caller = std::move(*made);
+    auto connected = caller->connect(server.address, server.key, Clock::now() + kHostileLong);
+    ASSERT_THAT(connected, IsOk());
+    connection = std::move(*connected);
+  }
+  void call(Clock::duration patience) {
+    connection->call(
+        {{}, body, {}, Clock::now() + patience, [this](Result<Reply> reply) { result = std::move(reply); }, patience});
+  }
+
+  Bytes body;  // outlives the connection, which reads it
   SilentListener server;
-  const auto caller = make_caller(server.address);
-  ASSERT_THAT(caller, IsOk());
-  const auto connection = (*caller)->connect(server.address, server.key, Clock::now() + kHostileLong);
-  ASSERT_THAT(connection, IsOk());
+  std::unique_ptr<Caller> caller;
+  std::unique_ptr<Connection> connection;
   std::optional<Result<Reply>> result;
-  Call call{{}, {}, {}, Clock::now() + 100ms, [&](Result<Reply> reply) { result = std::move(reply); }, 100ms};
-  (*connection)->call(std::move(call));
+};
+
+TEST_F(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
+  const std::jthread serving = server.serve();
+  call(100ms);
   const auto until = Clock::now() + kHostileLong;
-  while (!result && Clock::now() < until) (*caller)->wait(until);
+  while (!result && Clock::now() < until) caller->wait(until);
   ASSERT_TRUE(result.has_value());
   EXPECT_THAT(*result, StatusIs(ErrorCode::kTimedOut, HasSubstr("no sign of life for 100 ms")));
-  while (server.cancelled == 0 && Clock::now() < until) (*caller)->progress();
+  while (server.cancelled == 0 && Clock::now() < until) caller->progress();
   EXPECT_EQ(server.calls, 1);
   EXPECT_EQ(server.asked, 1);
   EXPECT_EQ(server.cancelled, 1);
+}
+
+// The server says nothing for several times the patience of the call, but reads its body all the time.  One thread is both ends: every turn
+// moves some bytes, however slow the machine is.
+TEST_F(SilenceTest, AServerThatReadsABodySlowlyIsWaitedFor) {
+  constexpr auto kPatience = 64ms;
+  constexpr int kTurnsWithinPatience = 8;
+  body.resize(std::size_t{16} << 20);
+  call(kPatience);
+  const auto end = Clock::now() + 3 * kPatience;
+  for (int turn = 0; Clock::now() < end || turn < kTurnsWithinPatience; ++turn) {
+    server.step();
+    const auto next = Clock::now() + kPatience / kTurnsWithinPatience;
+    while (Clock::now() < next) caller->wait(next);
+    ASSERT_FALSE(result.has_value()) << result->status().message();
+  }
+  ASSERT_LT(server.body_bytes, body.size()) << "nothing was left to be slow with";
+  const auto until = Clock::now() + kHostileLong;
+  while (server.body_bytes < body.size() && Clock::now() < until) {
+    server.step();
+    caller->progress();
+  }
+  server.reply();
+  while (!result && Clock::now() < until) caller->progress();
+  ASSERT_TRUE(result.has_value());
+  EXPECT_THAT(*result, IsOk());
 }
 
 // ---------------------------------------------------------------- rings that sleep
@@ -535,37 +603,26 @@ TEST(KeyTest, FilesThatAreOpenToOthersAreRefused) {
   EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kNotFound));
 }
 
-// ---------------------------------------------------------------- ports
-
-/// Local addresses of this process's TCP sockets that listen, as /proc has them: "0100007F:1F90".
-std::multiset<std::string> listening_sockets() {
-  std::set<std::string> mine;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code error;
-    mine.insert(std::filesystem::read_symlink(entry.path(), error).string());
-  }
-  std::multiset<std::string> found;
-  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    std::ifstream file(table);
-    std::string line;
-    std::getline(file, line);
-    while (std::getline(file, line)) {
-      std::istringstream fields(line);
-      std::vector<std::string> field(10);
-      for (std::string& one : field) fields >> one;
-      constexpr const char* kListens = "0A";
-      if (field[3] == kListens && mine.contains(concat("socket:[", field[9], "]"))) found.insert(field[1]);
-    }
-  }
-  return found;
+TEST(KeyTest, OnlyRegularFilesAreRead) {
+  const testing::TemporaryDirectory directory;
+  const std::string pipe = directory.path() + "/key";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);  // opened for reading, it would wait for a writer
+  const auto is_refused = [](const std::string& path) {
+    return StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("key ", path, " is not a regular file")));
+  };
+  EXPECT_THAT(Key::load(pipe), is_refused(pipe));
+  EXPECT_THAT(Key::load(directory.path()), is_refused(directory.path()));
+  EXPECT_THAT(Key::load("/dev/zero"), is_refused("/dev/zero"));
 }
+
+// ---------------------------------------------------------------- ports
 
 TEST(PortTest, LoopbackAddressesOpenNone) {
   GuardedHandler handler;
-  const auto before = listening_sockets();
+  const auto before = testing::listening_sockets(::getpid());
   const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler);
   ASSERT_THAT(listener, IsOk());
-  EXPECT_EQ(listening_sockets(), before);
+  EXPECT_EQ(testing::listening_sockets(::getpid()), before);
   // The number is part of the address all the same, and taken.
   EXPECT_THAT(listen((*listener)->address(), Key::random(), handler),
               StatusIs(ErrorCode::kIoError, HasSubstr((*listener)->address().text)));
@@ -573,10 +630,10 @@ TEST(PortTest, LoopbackAddressesOpenNone) {
 
 TEST(PortTest, UcxListensOnTheDeviceOfItsAddressOnly) {
   GuardedHandler handler;
-  const auto before = listening_sockets();
+  const auto before = testing::listening_sockets(::getpid());
   const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler, {.opens_loopback_port = true});
   ASSERT_THAT(listener, IsOk());
-  std::multiset<std::string> opened = listening_sockets();
+  std::multiset<std::string> opened = testing::listening_sockets(::getpid());
   for (const std::string& one : before) opened.extract(one);
   EXPECT_FALSE(opened.empty());
   constexpr const char* kLoopback = "0100007F:";

@@ -72,10 +72,12 @@ Key Key::random() {
 
 Result<Key> Key::load(const std::string& path) {
   start_sodium();
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for a writer
   if (!file.is_open()) return system_error("open key", path);
   struct stat status {};
   if (::fstat(file.fd(), &status) != 0) return system_error("stat key", path);
+  if (!S_ISREG(status.st_mode))
+    return invalid_argument(concat("key ", path, " is not a regular file: name the file that holds the key"));
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return Status(ErrorCode::kPermission, concat("key ", path, " is open to others: chmod 600 it, or make a new one"));
   std::array<std::byte, kKeyBytes + 1> bytes{};

@@ -61,6 +61,17 @@ TEST_F(DiskDurabilityTest, SettingsAreDurableBeforeTheStoreIsUsed) {
                                         "rename settings.new settings", "fsync ."));
 }
 
+// A crash would otherwise take the store with the name of a folder above it.
+TEST_F(DiskDurabilityTest, FoldersAboveANewStoreAreDurableOneByOne) {
+  InterposedCalls calls(directory());
+  const auto store = open_disk_store(directory() + "/above/store", {.use_uring = false});
+  ASSERT_THAT(store.status(), IsOk());
+  std::vector<std::string> done = calls.done();
+  ASSERT_GE(done.size(), 5u);
+  done.resize(5);
+  EXPECT_THAT(done, ElementsAre("mkdir above", "fsync .", "mkdir above/store", "fsync above", "open above/store/lock"));
+}
+
 TEST_F(DiskDurabilityTest, ASyncMakesContentsDurableThenNamesThenSums) {
   const auto store = open();
   const std::string folder = internal::folder_of(kOne);

@@ -42,6 +42,7 @@ using internal::save_file;
 using internal::TemporaryDirectory;
 using internal::Watermark;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 using ::weir::testing::IsOk;
@@ -77,6 +78,16 @@ std::string log_in(const std::string& directory) {
 }
 
 // ---- what is durable when
+
+TEST(RocksDurabilityTest, FoldersAboveNewMetadataAreDurableOneByOne) {
+  const TemporaryDirectory directory;
+  InterposedCalls calls(directory.path());
+  ASSERT_THAT(open_rocks_key_value(directory.path() + "/above/metadata").status(), IsOk());
+  std::vector<std::string> done = calls.done();
+  ASSERT_GE(done.size(), 4u);
+  done.resize(4);
+  EXPECT_THAT(done, ElementsAre("mkdir above", "fsync .", "mkdir above/metadata", "fsync above"));
+}
 
 TEST(RocksDurabilityTest, OnlyWhatIsDurableWaitsForTheDisk) {
   const TemporaryDirectory directory;

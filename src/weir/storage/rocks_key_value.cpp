@@ -35,6 +35,7 @@
 
 #include <weir/base/text.h>
 #include <weir/log/log.h>
+#include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/group_commit.h>
 #include <weir/storage/internal/metadata_files.h>
 #include <weir/storage/internal/watermark.h>
@@ -288,10 +289,9 @@ Status check_whole(const std::string& directory, const rocksdb::Options& options
 }  // namespace
 
 Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error)
-    return Status{ErrorCode::kIoError, concat("metadata in ", directory, ": cannot make it: ", error.message())};
+  if (const Status status = internal::make_durable_directory(directory); !status.is_ok()) {
+    return Status{ErrorCode::kIoError, concat("metadata in ", directory, ": ", status.message())};
+  }
   WEIR_TRY(Watermark watermark, Watermark::open(watermark_path(directory)));
   const auto files = std::make_shared<MetadataFiles>(directory);
   std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);

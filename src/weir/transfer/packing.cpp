@@ -45,13 +45,12 @@ Hull hull_of(const std::vector<Band>& bands, Order order) {
 }
 
 // Places for a message that is a range of one element: the bands hold each of its bytes once, so offsets are differences.
-// Empty if that element is not contiguous.
+// Empty if that element is not contiguous.  Turns of a band may reach into each other.
 std::vector<Placed> place_directly(const std::vector<Band>& bands, Order order, Offset bytes) {
   const Hull hull = hull_of(bands, order);
   if (hull.to - hull.from != bytes) return {};
   std::vector<Placed> placed;
   for (const Band& band : bands) {
-    if (!is_nested(band, order)) return {};
     Placed& item = placed.emplace_back(Placed{band.piece, band.loops, key_of(band.piece, order) - hull.from, {}});
     for (const Loop& loop : band.loops) item.steps.push_back(step_of(loop, order));
   }

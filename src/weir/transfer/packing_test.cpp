@@ -1,5 +1,6 @@
 #include <weir/transfer/packing.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing.h>
+#include <weir/layout/band.h>
 #include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
 
@@ -109,6 +111,49 @@ TEST(PackingTest, CarriesRandomArraysInPiecesOfAnyLength) {
     if (mapping.is_empty()) return;
     expect_carries(mapping, random.between(1, 40));
   });
+}
+
+TEST(PackingTest, CarriesRandomMappingsToMemoryInPiecesOfAnyLength) {
+  layout::oracle::for_cases(3000, [](Random& random) {
+    const layout::oracle::Pattern x = layout::oracle::random_pattern(random);
+    const layout::oracle::Pattern y = layout::oracle::random_pattern(random);
+    const layout::oracle::Pattern z = layout::oracle::random_pattern(random);
+    const auto a = Element::create(x.set, x.placement());
+    const auto b = Element::create(y.set, y.placement());
+    const auto memory = Element::create(z.set, z.placement());
+    if (!a.is_ok() || !b.is_ok() || !memory.is_ok() || memory->is_empty()) return;
+    SCOPED_TRACE(describe(x) + " to " + describe(y) + ", memory " + describe(z));
+    const Mapping mapping = mapping_of(*a, *b, random.between(1, 200));
+    if (mapping.is_empty()) return;
+    const auto composed = random.chance(50) ? compose_a(mapping, *memory) : compose_b(mapping, *memory);
+    ASSERT_THAT(composed, weir::testing::IsOk());
+    if (composed->is_empty()) return;
+    expect_carries(*composed, random.between(1, 40));
+    expect_carries(*composed, composed->bytes());
+  });
+}
+
+// Memory whose every byte is used, some of them in turns that reach into each other: byte 40 i + j of the sequence is at 61 i + 60 j.
+TEST(PackingTest, MemoryInTurnsThatInterleaveIsTheMessage) {
+  constexpr Offset kTurns = 40;
+  constexpr Offset kPieces = 40;
+  constexpr Offset kEnd = 61 * (kTurns - 1) + 60 * (kPieces - 1) + 1;
+  layout::FallsSet set{{0, 60 * (kPieces - 1), 61, kTurns, {{0, 0, 60, kPieces, {}}}}};
+  std::vector<bool> is_taken(static_cast<std::size_t>(kEnd));
+  for (Offset i = 0; i < kTurns; ++i) {
+    for (Offset j = 0; j < kPieces; ++j) is_taken[static_cast<std::size_t>(61 * i + 60 * j)] = true;
+  }
+  for (Offset at = 0; at < kEnd; ++at) {
+    if (!is_taken[static_cast<std::size_t>(at)]) set.push_back({at, at, 0, 1, {}});
+  }
+  const Element dense = layout::oracle::make({{0, kEnd - 1, 0, 1, {}}}, {.disp = 0, .period = kEnd});
+  const Element memory = layout::oracle::make(set, {.disp = 0, .period = kEnd});
+  const auto mapping = compose_b(mapping_of(dense, dense, kEnd), memory);
+  ASSERT_THAT(mapping, weir::testing::IsOk());
+  const std::vector<layout::Band> bands = bands_of(*mapping, layout::Order::kB);
+  ASSERT_FALSE(std::all_of(bands.begin(), bands.end(), [](const auto& x) { return is_nested(x, layout::Order::kB); }));
+  EXPECT_EQ(Packing::create(*mapping, End::kA).b_direct, Offset{0});
+  for (const Offset step : {Offset{1}, Offset{100}, kEnd}) expect_carries(*mapping, step);
 }
 
 TEST(PackingTest, BlockToCyclicReadsStridesAndLandsInPlace) {

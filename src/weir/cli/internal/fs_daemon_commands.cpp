@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -35,6 +36,7 @@ struct UpOptions {
   std::string config;
   std::optional<Offset> capacity;
   std::optional<std::uint32_t> server;  ///< Only this one of them, again.
+  bool json = false;
 };
 
 struct DownOptions {
@@ -123,6 +125,25 @@ std::string restart_hint(std::uint32_t server, const std::string& connection) {
   return concat("`weir up --server ", server, connection.empty() ? "" : concat(" --connection ", connection), "`");
 }
 
+// The servers that were started, from number `first` on.  `store`: empty if it is as it was.
+void up_json(const std::string& connection, std::string_view store, std::span<const Daemon> daemons,
+             std::uint32_t first, std::ostream& out) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().field("connection", std::string_view(connection));
+  if (!store.empty()) json.field("store", store);
+  json.key("servers").begin_array();
+  for (std::size_t i = 0; i < daemons.size(); ++i) {
+    json.begin_object()
+        .field("server", static_cast<Offset>(first + i))
+        .field("address", std::string_view(daemons[i].address.text))
+        .field("pid", static_cast<Offset>(daemons[i].process.number))
+        .end_object();
+  }
+  json.end_array().end_object();
+  out << text << '\n';
+}
+
 Result<int> up_again(const UpOptions& options, const CLI::App& command, Console& console) {
   for (const char* other : {"--servers", "--store", "--capacity", "--ahead", "--listen"}) {
     if (command.count(other) > 0) {
@@ -132,7 +153,11 @@ Result<int> up_again(const UpOptions& options, const CLI::App& command, Console&
   }
   WEIR_TRY(const std::string path, connection_path(options.connection));
   WEIR_TRY(const Daemon daemon, restart_server(path, *options.server));
-  console.out << fmt::format("server {} up again at {}\n", *options.server, daemon.address.text);
+  if (options.json) {
+    up_json(path, "", {&daemon, 1}, *options.server, console.out);
+  } else {
+    console.out << fmt::format("server {} up again at {}\n", *options.server, daemon.address.text);
+  }
   return kExitOk;
 }
 
@@ -159,8 +184,12 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   options.daemons.log_file = path + ".log";
 
   WEIR_TRY(const std::vector<Daemon> daemons, start_file_system(options.daemons, path));
-  console.out << fmt::format("{} server{} up, store {}\nexport WEIR_FS={}\n", daemons.size(),
-                             daemons.size() == 1 ? "" : "s", options.daemons.store, path);
+  if (options.json) {
+    up_json(path, options.daemons.store, daemons, 0, console.out);
+  } else {
+    console.out << fmt::format("{} server{} up, store {}\nexport WEIR_FS={}\n", daemons.size(),
+                               daemons.size() == 1 ? "" : "s", options.daemons.store, path);
+  }
   return kExitOk;
 }
 
@@ -269,6 +298,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       "Examples:\n"
       "  weir up --servers 4\n"
       "  weir up --servers 2 --store disk:/scratch/weir\n"
+      "  weir up --servers 4 --json      the connection file, and address and process of each server, as JSON\n"
       "  weir up --server 1              start server 1 of a file system again, where it was; clients reconnect\n"
       "  weir up --config weir.toml      servers = 4, store = \"memory\", capacity = \"2G\", listen = \"10.0.0.1\"\n");
   auto options = std::make_shared<UpOptions>();
@@ -282,6 +312,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       ->type_name("I");
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");
   add_connection(*start, options->connection);
+  add_json(*start, options->json);
   start->callback([&selection, options, start] {
     selection.action = [options, start](Console& console) { return up(*options, *start, console); };
   });

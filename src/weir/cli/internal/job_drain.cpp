@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <weir/base/system_call.h>
+#include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/parallel_copy.h>
 #include <weir/cli/internal/trace_reader.h>
 

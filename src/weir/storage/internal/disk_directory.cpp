@@ -28,17 +28,6 @@ constexpr std::string_view kHexDigits = "0123456789abcdef";
 std::string settings_path(const std::string& directory) { return directory + "/settings"; }
 std::string fences_path(const std::string& directory) { return directory + "/fences"; }
 
-// With all above it that are missing; each is durable in the one above it.
-Status make_durable_directory(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return Status::ok();
-  const std::string above = std::filesystem::path(path).parent_path().string();
-  if (!above.empty() && above != path) WEIR_RETURN_IF_ERROR(make_durable_directory(above));
-  std::filesystem::create_directory(path, error);
-  if (error) return os_error("make directory", path, error.value());
-  return sync_directory(above.empty() ? "." : above);
-}
-
 bool has_folders(const std::string& directory) {
   for (const char high : kHexDigits) {
     for (const char low : kHexDigits) {

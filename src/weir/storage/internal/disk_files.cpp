@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -80,6 +82,16 @@ Status sync_directory(const std::string& path) {
   WEIR_TRY(const Descriptor directory, open_file(path, O_RDONLY | O_DIRECTORY));
   if (::fsync(directory.get()) != 0) return os_error("fsync", path, errno);
   return Status::ok();
+}
+
+Status make_durable_directory(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return Status::ok();
+  const std::string above = std::filesystem::path(path).parent_path().string();
+  if (!above.empty() && above != path) WEIR_RETURN_IF_ERROR(make_durable_directory(above));
+  std::filesystem::create_directory(path, error);
+  if (error) return os_error("make directory", path, error.value());
+  return sync_directory(above.empty() ? "." : above);
 }
 
 Status write_all(int descriptor, const std::string& path, const void* bytes, std::size_t size, Offset offset) {
