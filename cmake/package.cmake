@@ -92,7 +92,7 @@ if("runtime" IN_LIST CPACK_COMPONENTS_ALL)
   if(mpi_packages)
     set(mpi_packages RECOMMENDS "${mpi_packages}")
   endif()
-  weir_package(runtime weir utils "The weir command with its servers, and libweir.so for programs in C." SUGGESTS "bash-completion"
+  weir_package(runtime weir utils "The weir command with its servers, and libweir.so for programs in C." DEPENDS "libucx0" SUGGESTS "bash-completion"
                ${mpi_packages})
   set(runtime_package "weir ${exactly}, ")
 endif()
@@ -102,13 +102,13 @@ weir_package(
   libdevel
   "Headers, static libraries, and files for CMake and pkg-config."
   DEPENDS
-  "${runtime_package}libfmt-dev, libspdlog-dev, libcli11-dev, nlohmann-json3-dev, libucx-dev, librocksdb-dev, liburing-dev, \
+  "${runtime_package}libfmt-dev, libspdlog-dev, libcli11-dev, nlohmann-json3-dev, librocksdb-dev, liburing-dev, \
 libflatbuffers-dev, libsodium-dev, libxxhash-dev, libtomlplusplus-dev"
   SUGGESTS
   "libopenmpi-dev, libmpich-dev, pkgconf")
 foreach(mpi IN LISTS WEIR_MPIS)
   if(mpi IN_LIST CPACK_COMPONENTS_ALL)
-    weir_package(${mpi} weir-${mpi} libs "Shared libraries for programs that use MPI, built for ${mpi}.")
+    weir_package(${mpi} weir-${mpi} libs "Shared libraries for programs that use MPI, built for ${mpi}." RECOMMENDS "libucx0")
   endif()
 endforeach()
 

@@ -61,7 +61,7 @@ holds libweir-dev include/clf.h include/weir.h include/weir/client/file_system.h
   lib/libweir_client.a lib/cmake/weir/weir-config.cmake lib/pkgconfig/weir.pc lib/pkgconfig/weir-client.pc
 lacks libweir-dev '/bin/|/internal/|testing\.h|\.so\.'
 depends libweir-dev weir
-depends libweir-dev libucx-dev
+depends libweir-dev librocksdb-dev
 
 recommended=$(dpkg-deb --field "$folder"/weir_*.deb Recommends)
 for mpi in openmpi mpich; do

@@ -318,12 +318,13 @@ Status ProcessListener::listen(const Address& address) {
   params.sockaddr.addrlen = socket->length;
   params.conn_handler.cb = &ProcessListener::on_connect;
   params.conn_handler.arg = this;
-  if (const ucs_status_t status = ucp_listener_create((*ucx)->handle(), &params, &listener_); status != UCS_OK)
-    return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucs_status_string(status))};
+  if (const ucs_status_t status = ucx_calls().ucp_listener_create((*ucx)->handle(), &params, &listener_);
+      status != UCS_OK)
+    return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucx_calls().ucs_status_string(status))};
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  if (const ucs_status_t status = ucp_listener_query(listener_, &attributes); status != UCS_OK)
-    return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucs_status_string(status))};
+  if (const ucs_status_t status = ucx_calls().ucp_listener_query(listener_, &attributes); status != UCS_OK)
+    return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucx_calls().ucs_status_string(status))};
   shared_->address = to_address(attributes.sockaddr);
   listen_on_this_host();
   return Status::ok();
@@ -364,7 +365,7 @@ void ProcessListener::listen_on_this_host() {
 
 void ProcessListener::stop_listening() {
   if (links_.rings() != nullptr) links_.rings()->stop_listening();
-  if (listener_ != nullptr) ucp_listener_destroy(std::exchange(listener_, nullptr));
+  if (listener_ != nullptr) ucx_calls().ucp_listener_destroy(std::exchange(listener_, nullptr));
 }
 
 ProcessListener::~ProcessListener() {
@@ -476,7 +477,7 @@ void ProcessListener::on_connect(ucp_conn_request_h request, void* listener) {
 
 void ProcessListener::accept(ucp_conn_request_h request) {
   if (!wants_strangers()) {
-    ucp_listener_reject(listener_, request);
+    ucx_calls().ucp_listener_reject(listener_, request);
     return;
   }
   Result<std::shared_ptr<Link>> link = (*links_.ucx({}))->accept(request);

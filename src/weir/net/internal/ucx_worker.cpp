@@ -39,7 +39,7 @@ constexpr Setting kSettings[] = {
 }  // namespace
 
 Status ucx_error(std::string_view operation, ucs_status_t status) {
-  return {ErrorCode::kUnavailable, concat(operation, ": ", ucs_status_string(status))};
+  return {ErrorCode::kUnavailable, concat(operation, ": ", ucx_calls().ucs_status_string(status))};
 }
 
 /// UCX itself; one for all workers of the process on the same network device.
@@ -59,25 +59,28 @@ class UcxContext {
   explicit UcxContext(ucp_context_h context) : context_(context) {}
   UcxContext(const UcxContext&) = delete;
   UcxContext& operator=(const UcxContext&) = delete;
-  ~UcxContext() { ucp_cleanup(context_); }
+  ~UcxContext() { ucx_calls().ucp_cleanup(context_); }
 
   [[nodiscard]] ucp_context_h handle() const { return context_; }
 
  private:
   static Result<std::shared_ptr<UcxContext>> create(const std::string& device) {
+    WEIR_RETURN_IF_ERROR(load_ucx());
     ucp_config_t* config = nullptr;
-    if (const ucs_status_t status = ucp_config_read("WEIR", nullptr, &config); status != UCS_OK)
+    if (const ucs_status_t status = ucx_calls().ucp_config_read("WEIR", nullptr, &config); status != UCS_OK)
       return ucx_error("read UCX's configuration", status);
-    const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> release(config, &ucp_config_release);
+    const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> release(config, ucx_calls().ucp_config_release);
     for (const Setting& setting : kSettings) {
-      if (const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value); status != UCS_OK)
+      if (const ucs_status_t status = ucx_calls().ucp_config_modify(config, setting.name, setting.value);
+          status != UCS_OK)
         return ucx_error(concat("set UCX's ", setting.name, " to ", setting.value), status);
     }
     const char* transports = std::getenv("WEIR_UCX_TLS");
-    ucp_config_modify(config, "TLS", transports == nullptr ? "^sm" : transports);
+    ucx_calls().ucp_config_modify(config, "TLS", transports == nullptr ? "^sm" : transports);
     // Otherwise UCX opens a port on every device, and obeys whoever connects there.
     if (!device.empty() && std::getenv("WEIR_UCX_NET_DEVICES") == nullptr) {
-      if (const ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", device.c_str()); status != UCS_OK)
+      if (const ucs_status_t status = ucx_calls().ucp_config_modify(config, "NET_DEVICES", device.c_str());
+          status != UCS_OK)
         return ucx_error(concat("set UCX's NET_DEVICES to ", device), status);
     }
     ucp_params_t params{};
@@ -85,7 +88,9 @@ class UcxContext {
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
     params.mt_workers_shared = 1;
     ucp_context_h context = nullptr;
-    if (const ucs_status_t status = ucp_init(&params, config, &context); status != UCS_OK)
+    if (const ucs_status_t status =
+            ucx_calls().ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
+        status != UCS_OK)
       return ucx_error("start UCX", status);
     return std::make_shared<UcxContext>(context);
   }
@@ -125,7 +130,7 @@ struct Message {
   static void on_sent(void* request, ucs_status_t, void* user_data) {
     const std::unique_ptr<Message> message(static_cast<Message*>(user_data));
     --message->count;
-    ucp_request_free(request);
+    ucx_calls().ucp_request_free(request);
   }
 };
 
@@ -174,8 +179,8 @@ bool UcxOutgoing::send_piece(Slot& slot) {
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.cb.send = &UcxOutgoing::on_sent;
   param.user_data = &slot;
-  void* request = ucp_am_send_nbx(endpoint_, kMessageId, slot.header.data(), slot.header.size(), piece.data(),
-                                  piece.size(), &param);
+  void* request = ucx_calls().ucp_am_send_nbx(endpoint_, kMessageId, slot.header.data(), slot.header.size(),
+                                              piece.data(), piece.size(), &param);
   if (UCS_PTR_IS_ERR(request)) {
     stop();  // the error handler of the endpoint tells the rest
     return false;
@@ -192,7 +197,7 @@ void UcxOutgoing::on_sent(void* request, ucs_status_t status, void* user_data) {
   slot->is_busy = false;
   --slot->owner->in_flight_;
   if (status != UCS_OK) slot->owner->stop();
-  ucp_request_free(request);
+  ucx_calls().ucp_request_free(request);
 }
 
 }  // namespace
@@ -205,8 +210,8 @@ void UcxLink::send_frame(const Frame& frame, Bytes payload) {
   if (is_handshake(frame.kind)) param.flags |= UCP_AM_SEND_FLAG_REPLY;
   param.cb.send = &Message::on_sent;
   param.user_data = message.get();
-  void* request = ucp_am_send_nbx(endpoint_, kMessageId, message->header.data(), message->header.size(),
-                                  message->payload.data(), message->payload.size(), &param);
+  void* request = ucx_calls().ucp_am_send_nbx(endpoint_, kMessageId, message->header.data(), message->header.size(),
+                                              message->payload.data(), message->payload.size(), &param);
   if (!UCS_PTR_IS_PTR(request)) return;  // it is sent, or the error handler of the endpoint tells
   ++worker().messages_;
   static_cast<void>(message.release());
@@ -221,7 +226,7 @@ void UcxLink::close() {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  void* request = ucp_ep_close_nbx(endpoint_, &param);
+  void* request = ucx_calls().ucp_ep_close_nbx(endpoint_, &param);
   std::vector<std::shared_ptr<UcxLink>>& links = worker().links_;
   const auto self = std::find_if(links.begin(), links.end(), [&](const auto& link) { return link.get() == this; });
   if (UCS_PTR_IS_PTR(request)) worker().closing_.push_back({request, *self});
@@ -241,10 +246,10 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame, const soc
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   // Not those of sending: what UCX 1.13 could not send to a process that was killed stays with it for ever, and would keep it awake.
   params.events = UCP_WAKEUP_RX;
-  if (const ucs_status_t status = ucp_worker_create(self->context_->handle(), &params, &self->worker_);
+  if (const ucs_status_t status = ucx_calls().ucp_worker_create(self->context_->handle(), &params, &self->worker_);
       status != UCS_OK)
     return ucx_error("create a UCX worker", status);
-  if (const ucs_status_t status = ucp_worker_get_efd(self->worker_, &self->event_fd_); status != UCS_OK)
+  if (const ucs_status_t status = ucx_calls().ucp_worker_get_efd(self->worker_, &self->event_fd_); status != UCS_OK)
     return ucx_error("get UCX's event descriptor", status);
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -253,7 +258,7 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame, const soc
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = &UcxWorker::on_message;
   handler.arg = self.get();
-  if (const ucs_status_t status = ucp_worker_set_am_recv_handler(self->worker_, &handler); status != UCS_OK)
+  if (const ucs_status_t status = ucx_calls().ucp_worker_set_am_recv_handler(self->worker_, &handler); status != UCS_OK)
     return ucx_error("set the handler of messages", status);
   return self;
 }
@@ -266,8 +271,8 @@ UcxWorker::~UcxWorker() {
   while ((!closing_.empty() || has_streams()) && Clock::now() < patience) progress();
   if (!closing_.empty() || has_streams())
     WEIR_LOG_WARN("UCX: {} endpoints do not close, or keep bodies that were being sent", closing_.size());
-  for (const Closing& closing : closing_) ucp_request_free(closing.request);
-  ucp_worker_destroy(worker_);
+  for (const Closing& closing : closing_) ucx_calls().ucp_request_free(closing.request);
+  ucx_calls().ucp_worker_destroy(worker_);
 }
 
 ucs_status_t UcxWorker::on_message(void* user_data, const void* header, size_t header_bytes, void* data, size_t bytes,
@@ -299,7 +304,7 @@ Result<std::shared_ptr<Link>> UcxWorker::make_link(ucp_ep_params_t params) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &UcxLink::on_error;
   params.err_handler.arg = link.get();
-  if (const ucs_status_t status = ucp_ep_create(worker_, &params, &link->endpoint_); status != UCS_OK)
+  if (const ucs_status_t status = ucx_calls().ucp_ep_create(worker_, &params, &link->endpoint_); status != UCS_OK)
     return ucx_error("create an endpoint", status);
   link->is_open_ = true;
   links_.push_back(link);
@@ -325,24 +330,24 @@ Result<std::shared_ptr<Link>> UcxWorker::accept(ucp_conn_request_h request) {
 bool UcxWorker::take_in() {
   bool has_progressed = false;
   // A few turns, so that streams and timers come to their right too.
-  for (int turn = 0; turn < 16 && ucp_worker_progress(worker_) != 0; ++turn) has_progressed = true;
+  for (int turn = 0; turn < 16 && ucx_calls().ucp_worker_progress(worker_) != 0; ++turn) has_progressed = true;
   return has_progressed;
 }
 
 void UcxWorker::collect() {
   std::erase_if(closing_, [](const Closing& closing) {
-    if (ucp_request_check_status(closing.request) == UCS_INPROGRESS) return false;
-    ucp_request_free(closing.request);
+    if (ucx_calls().ucp_request_check_status(closing.request) == UCS_INPROGRESS) return false;
+    ucx_calls().ucp_request_free(closing.request);
     return true;
   });
 }
 
 void UcxWorker::flush(Deadline deadline) {
   ucp_request_param_t param{};
-  void* request = ucp_worker_flush_nbx(worker_, &param);
+  void* request = ucx_calls().ucp_worker_flush_nbx(worker_, &param);
   if (!UCS_PTR_IS_PTR(request)) return;
-  while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline) progress();
-  ucp_request_free(request);
+  while (ucx_calls().ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline) progress();
+  ucx_calls().ucp_request_free(request);
 }
 
 void UcxWorker::finish_closing(Deadline deadline) {
@@ -351,7 +356,7 @@ void UcxWorker::finish_closing(Deadline deadline) {
 
 Clock::duration UcxWorker::arm() {
   // Something has come; or a peer does not take in what is waiting for it, and no event tells when it does.
-  const bool is_armed = ucp_worker_arm(worker_) == UCS_OK;
+  const bool is_armed = ucx_calls().ucp_worker_arm(worker_) == UCS_OK;
   return is_armed && !has_streams() && messages_ == 0 && closing_.empty() ? Clock::duration::max() : kRestless;
 }
 

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include <sys/socket.h>
-#include <ucp/api/ucp.h>
 
 #include <weir/base/result.h>
 #include <weir/net/internal/link.h>
+#include <weir/net/internal/ucx.h>
 #include <weir/net/net.h>
 
 namespace weir::net::internal {
