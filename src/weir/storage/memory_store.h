@@ -20,7 +20,7 @@ namespace weir::storage {
 struct MemoryStoreOptions {
   Offset capacity_bytes = 0;  ///< 0: half of the machine's memory.
   int pool_regions = 4;       ///< Anonymous files kept ready, of each size; 0: nothing is faulted in ahead, no thread.
-  Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; there are 4 and 16 times that, too.  All
+  Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; and 2 to 32 times that.  All
                                                ///< together never take more than a quarter of the room left.
   bool is_eager = false;                       ///< From the start, not from the first subfile of more than 64 KiB on.
 };

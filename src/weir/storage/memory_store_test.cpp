@@ -395,8 +395,8 @@ TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
 }
 
 TEST(MemoryStoreOptionsTest, PoolsTakeNoMoreThanTheyMay) {
-  EXPECT_EQ(pool_regions_for(164 * kMib, kMib), 7);
-  EXPECT_EQ(pool_regions_for(21 * kMib - 1, kMib), 0);
+  EXPECT_EQ(pool_regions_for(164 * kMib, kMib), 2);
+  EXPECT_EQ(pool_regions_for(63 * kMib - 1, kMib), 0);
   EXPECT_EQ(pool_regions_for(0, kMib), 0);
   EXPECT_EQ(pool_regions_for(kMib, 0), 0);
 }
@@ -413,9 +413,10 @@ TEST(MemoryPoolTest, GivesTheSizeThatSuits) {
   EXPECT_EQ(pool.take(kMib / 2), nullptr) << "small files take no whole chunk";
   EXPECT_EQ(take(kMib), kMib);
   EXPECT_EQ(take(4 * kMib - 1), 4 * kMib);
-  EXPECT_EQ(take(15 * kMib), 4 * kMib);  // the rest is made when it is written
-  EXPECT_EQ(take(100 * kMib), 16 * kMib);
+  EXPECT_EQ(take(15 * kMib), 8 * kMib);  // the rest is made when it is written
+  EXPECT_EQ(take(100 * kMib), 32 * kMib);
   pool.wait_until_idle();
+  const auto large = pool.take(5 * kMib);
   const auto medium = pool.take(5 * kMib);
   const auto small = pool.take(5 * kMib);
   EXPECT_EQ(small->mapped_bytes(), kMib);
@@ -462,12 +463,12 @@ TEST(MemoryPoolTest, SharedSubfilesBeginWithMemoryThatIsReady) {
   MemorySubfile first{source};
   ASSERT_THAT(first.shared_region(12 * kMib, Peers::kOwn), IsOk());
   const Control& control = (**first.shared_region(0, Peers::kOwn)).control();
-  for (Offset chunk = 0; chunk < 6; ++chunk) {
-    EXPECT_EQ(test_bit(control.full, chunk), chunk < 4) << chunk;
-    EXPECT_EQ(is_made(control, chunk), chunk < 4) << chunk;
+  for (Offset chunk = 0; chunk < 12; ++chunk) {
+    EXPECT_EQ(test_bit(control.full, chunk), chunk < 8) << chunk;
+    EXPECT_EQ(is_made(control, chunk), chunk < 8) << chunk;
   }
   EXPECT_EQ(first.info().length, 0);
-  EXPECT_EQ(source.room.used_bytes(), 4 * kMib + kControlRoom);
+  EXPECT_EQ(source.room.used_bytes(), 8 * kMib + kControlRoom);
 }
 
 TEST(MemoryPoolTest, SubfilesComeAndGoWhileItWorks) {

@@ -17,7 +17,7 @@
 namespace weir::storage::internal {
 
 /// Sizes of regions, the smallest being 1.
-inline constexpr Offset kRegionSizes[] = {1, 4, 16};
+inline constexpr Offset kRegionSizes[] = {1, 2, 4, 8, 16, 32};
 
 struct PoolOptions {
   int regions = 0;          ///< Of each size.
