@@ -18,6 +18,9 @@
 // same turn: above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  Every file is compared with what must be in it
 // before anything is timed.  If a disk takes part, it is given time to settle (sync) before each turn.
 //
+// Beside patterns: `calls` that move nothing, and `transfers` of 4 KiB, 47,008 B and 1 MiB, as IOR makes them.  --busy N: while so many processes compute
+// on the same machine.
+//
 // --tables compares how a file is stored, by its size: each rank a contiguous part, and blocks of a 3-D array of ints.
 //
 //   view      weir:/..., stored as the ranks see it (weir_layout=view): each rank's part is one subfile
@@ -48,6 +51,7 @@
 #include <weir/base/spread.h>
 
 #include "fs_report.h"
+#include "mpiio_calls.h"
 #include "mpiio_files.h"
 #include "mpiio_patterns.h"
 
@@ -63,33 +67,57 @@ struct Contender {
   std::vector<double> seconds;
 };
 
-Spread ratio_of(const Contender& contender, const std::vector<double>& ours) {
+Spread ratio_of(const std::vector<double>& seconds, const std::vector<double>& ours) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < std::min(ours.size(), contender.seconds.size()); ++i)
-    ratios.push_back(contender.seconds[i] / ours[i]);
+  for (std::size_t i = 0; i < std::min(ours.size(), seconds.size()); ++i) ratios.push_back(seconds[i] / ours[i]);
   return spread_of(ratios);
+}
+
+// One line: `bytes` is 0 if none are moved.
+struct Line {
+  std::string name;
+  const char* way;
+  const char* operation;
+  std::string contender;
+  std::string hints;
+  Offset bytes = 0;
+  double seconds = 0;
+  Spread ratio;
+  std::size_t repeats = 0;
+};
+
+void print_line(const Line& line, const Settings& settings) {
+  if (settings.json) {
+    std::printf(
+        "{\"mpi\": \"%s\", \"ranks\": %d, \"case\": \"%s\", \"way\": \"%s\", \"operation\": \"%s\", \"contender\": "
+        "\"%s\", \"hints\": \"%s\", \"store\": \"%s\", \"servers\": %d, \"busy\": %d, "
+        "\"bytes\": %lld, \"milliseconds\": %.4f, \"ratio\": %.3f, \"ratio_low\": %.3f, \"ratio_high\": %.3f, "
+        "\"repeats\": %zu}\n",
+        WEIR_MPI_NAME, world_size(), line.name.c_str(), line.way, line.operation, line.contender.c_str(),
+        line.hints.c_str(), settings.store.c_str(), settings.servers, settings.busy, line.bytes, line.seconds * 1e3,
+        line.ratio.median, line.ratio.low, line.ratio.high, line.repeats);
+  } else {
+    const std::string rate =
+        line.bytes > 0 ? weir::bench::number(static_cast<double>(line.bytes) / line.seconds / 1e6, 0) : "";
+    std::printf("%-24s %-11s %-8s %-12s %9.*f %9s %8.2f  [%.2f, %.2f] %s\n", line.name.c_str(), line.way,
+                line.operation, line.contender.c_str(), line.bytes > 0 ? 2 : 4, line.seconds * 1e3, rate.c_str(),
+                line.ratio.median, line.ratio.low, line.ratio.high, line.hints.c_str());
+  }
+  std::fflush(stdout);
 }
 
 void print_row(const Job& job, const char* operation, const Contender& contender, const std::vector<double>& ours,
                Offset bytes, const Settings& settings) {
-  const Spread ratio = ratio_of(contender, ours);
-  const double median = spread_of(contender.seconds).median;
-  const char* way = job.collective ? "collective" : "independent";
-  if (settings.json) {
-    std::printf(
-        "{\"mpi\": \"%s\", \"ranks\": %d, \"case\": \"%s\", \"way\": \"%s\", \"operation\": \"%s\", \"contender\": "
-        "\"%s\", \"hints\": \"%s\", \"store\": \"%s\", \"servers\": %d, "
-        "\"bytes\": %lld, \"milliseconds\": %.3f, \"ratio\": %.3f, \"ratio_low\": %.3f, \"ratio_high\": %.3f, "
-        "\"repeats\": %zu}\n",
-        WEIR_MPI_NAME, world_size(), job.pattern.name.c_str(), way, operation, contender.name.c_str(),
-        contender.note.c_str(), settings.store.c_str(), settings.servers, bytes, median * 1e3, ratio.median, ratio.low,
-        ratio.high, contender.seconds.size());
-  } else {
-    std::printf("%-24s %-11s %-8s %-12s %9.2f %9.0f %8.2f  [%.2f, %.2f] %s\n", job.pattern.name.c_str(), way, operation,
-                contender.name.c_str(), median * 1e3, static_cast<double>(bytes) / median / 1e6, ratio.median,
-                ratio.low, ratio.high, contender.note.c_str());
-  }
-  std::fflush(stdout);
+  print_line(
+      {job.pattern.name, job.collective ? "collective" : "independent", operation, contender.name, contender.note,
+       bytes, spread_of(contender.seconds).median, ratio_of(contender.seconds, ours), contender.seconds.size()},
+      settings);
+}
+
+void print_call(const CallRow& row, const Settings& settings) {
+  print_line({row.name, row.way, row.call, row.contender, "", row.bytes, spread_of(row.seconds).median,
+              ratio_of(row.seconds, *row.ours), row.seconds.size()},
+             settings);
 }
 
 void forget_pages(const std::string& path) {
@@ -267,7 +295,7 @@ class Row {
 
   [[nodiscard]] Cell cell_of(const std::string& name, const Contender& contender) const {
     return {name, contender.note, static_cast<double>(bytes_) / spread_of(contender.seconds).median / 1e6,
-            ratio_of(contender, contenders_.front().seconds)};
+            ratio_of(contender.seconds, contenders_.front().seconds)};
   }
 
   void verify(const std::string& who, const std::function<void()>& access) {
@@ -522,7 +550,11 @@ void run(const Settings& settings) {
     std::printf("%-24s %-11s %-8s %-12s %9s %9s %8s  %s\n", "case", "way", "call", "contender", "ms", "MB/s", "ratio",
                 "quartiles, hints");
   }
+  const BusyLoops busy(settings.busy);
   measure_views(settings);
+  const auto print = [&](const CallRow& row) { print_call(row, settings); };
+  measure_small_calls(settings, print);
+  measure_transfers(settings, print);
   const int cube = cube_edge(settings, 4);
   const int quarter = std::max(8, cube_edge(settings, 8 * 512) / 2 * 2);  // rows of 512 elements, 4 KiB
   measure_pattern(contiguous(settings.bytes_per_rank * world_size()), settings);
@@ -539,7 +571,7 @@ void run(const Settings& settings) {
 
 constexpr const char* kUsage =
     "usage: mpiio_bench [--tables] [--mb N] [--repeats N] [--case TEXT] [--only write|rewrite|read|durable|cold]\n"
-    "                   [--tmpfs DIR] [--disk DIR] [--limit SECONDS] [--rest MS] [--json]\n"
+    "                   [--tmpfs DIR] [--disk DIR] [--limit SECONDS] [--rest MS] [--busy N] [--json]\n"
     "                   [--file-mb N] [--svg FILE] [--store TEXT] [--servers N]\n"
     "`weir bench mpiio --help` says what they mean.  --store and --servers are what `weir run` was told, to be "
     "reported.\n";
@@ -574,6 +606,8 @@ Settings parse_arguments(int argc, char** argv) {
       settings.limit_seconds = value;
     } else if (argument == "--rest" && value >= 0 && value <= 10000) {
       settings.rest_ms = static_cast<int>(value);
+    } else if (argument == "--busy" && value >= 0 && value <= 1000) {
+      settings.busy = static_cast<int>(value);
     } else if (argument == "--case") {
       settings.cases = text;
     } else if (argument == "--only" && is_operation(text)) {

@@ -28,6 +28,7 @@ struct Settings {
   std::string svg;                       // of the tables
   double limit_seconds = 2;              // a contender slower than this gets no more turns
   int rest_ms = 200;                     // after each write of a new file through weir
+  int busy = 0;                          // processes that compute meanwhile
   bool json = false;
 };
 

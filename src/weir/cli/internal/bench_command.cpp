@@ -36,6 +36,7 @@ constexpr char kMpiioHelp[] =
     "  --disk DIR      rivals on a disk, too; adds durable and cold to the calls, as --store disk:DIR does\n"
     "  --limit S       a contender that took longer gets no more turns [2]\n"
     "  --rest MS       after each new file, for the servers to make memory ready [200]\n"
+    "  --busy N        while so many processes compute on this machine [0]\n"
     "  --json          a line of JSON for each row\n"
     "  --file-mb N     the largest file of --tables: 1, 8, 64, 512 MiB [64]\n"
     "  --svg FILE      plots of --tables; the number of ranks is added to the name\n\n"
@@ -43,6 +44,7 @@ constexpr char kMpiioHelp[] =
     "Examples:\n"
     "  weir bench mpiio --mpi mpich --ranks 2,4,8 --mb 4\n"
     "  weir bench mpiio --store disk:/scratch/weir --disk /scratch --case checkpoint\n"
+    "  weir bench mpiio --case transfers --busy 8\n"
     "  weir bench mpiio --tables --ranks 2,4,8 --svg tables.svg\n";
 
 constexpr Bench kBenches[] = {
