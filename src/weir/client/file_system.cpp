@@ -33,6 +33,12 @@ Result<std::shared_ptr<OpenFile>> open_with(const std::shared_ptr<Session>& sess
   return std::make_shared<OpenFile>(session, path, std::move(incarnation));
 }
 
+Result<wire::AttributesT> read_description(const std::string& path, std::span<const std::byte> description) {
+  WEIR_TRY(const wire::ReplyHeadT head, wire::decode_reply(description));
+  if (head.answer.type != wire::Answer::Attributes) return corrupt(concat(path, ": not the description of a file"));
+  return *head.answer.AsAttributes();
+}
+
 Status change_attributes(Session& session, const std::string& path, wire::SetAttributesT set) {
   WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(set)));
   (void)internal::describe(session, path, now);
@@ -78,6 +84,12 @@ Result<File> FileSystem::create(const std::string& path, const layout::Partition
 
 Result<File> FileSystem::open(const std::string& path) const {
   WEIR_TRY(const wire::AttributesT attributes, look_up(*session_, path));
+  WEIR_TRY(auto open, open_with(session_, path, attributes));
+  return File(std::move(open));
+}
+
+Result<File> FileSystem::open_described(const std::string& path, std::span<const std::byte> description) const {
+  WEIR_TRY(const wire::AttributesT attributes, read_description(path, description));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
   return File(std::move(open));
 }
@@ -250,6 +262,13 @@ File::File(std::shared_ptr<OpenFile> open) : open_(std::move(open)) {}
 const std::string& File::path() const { return open_->path(); }
 layout::Partition File::layout() const { return open_->incarnation()->layout(); }
 std::vector<std::uint32_t> File::targets() const { return open_->incarnation()->targets(); }
+
+std::vector<std::byte> File::describe() const { return wire::encode_reply(open_->incarnation()->attributes()); }
+
+Status File::refresh(std::span<const std::byte> description) const {
+  WEIR_TRY(const wire::AttributesT attributes, read_description(path(), description));
+  return open_->refresh(attributes);
+}
 
 Result<View> File::view(const layout::Element& element, const ViewOptions& options) const {
   WEIR_TRY(auto bound, BoundView::create(open_, element, options));

@@ -214,6 +214,10 @@ class File {
   /// Looks whether another client has changed its layout; accesses find that out by themselves.  \error kStale if it
   /// was removed
   Status refresh() const;
+  /// What the file is, for other processes: they open it (FileSystem::open_described) or refresh it by that, and ask nobody.
+  [[nodiscard]] std::vector<std::byte> describe() const;
+  /// As another process has found and described it.  \error kCorrupt, kStale if that is another file
+  Status refresh(std::span<const std::byte> description) const;
   /// Only tells that error, of bytes that were not synced; asks the servers that have some.  The file stays usable.
   Status close() const;
   /// Waits until no other holder's lock on the range conflicts, at most as long as calls may take.
@@ -301,6 +305,8 @@ class FileSystem {
   Result<File> create(const std::string& path, const layout::Partition& layout,
                       const CreateOptions& options = {}) const;
   Result<File> open(const std::string& path) const;
+  /// A file that another process has open, as File::describe() tells of it.  \error kCorrupt
+  Result<File> open_described(const std::string& path, std::span<const std::byte> description) const;
   Result<Stat> stat(const std::string& path) const;
   Status remove(const std::string& path) const;
   Status remove_directory(const std::string& path) const;

@@ -136,8 +136,19 @@ Result<std::shared_ptr<Incarnation>> OpenFile::refresh(const std::shared_ptr<Inc
     return Status(ErrorCode::kStale, concat(path_, " was removed; if there is a file of that name, open it anew"));
   }
   WEIR_RETURN_IF_ERROR(attributes.status());
-  if (attributes->data == stale->data()) return stale;
-  WEIR_TRY(auto fresh, Incarnation::create(path_, *attributes, stale->unsynced()));
+  return replace(stale, *attributes);
+}
+
+Status OpenFile::refresh(const wire::AttributesT& attributes) {
+  const auto stale = incarnation();
+  if (attributes.file != stale->file()) return {ErrorCode::kStale, concat(path_, " is another file by now")};
+  return replace(stale, attributes).status();
+}
+
+Result<std::shared_ptr<Incarnation>> OpenFile::replace(const std::shared_ptr<Incarnation>& stale,
+                                                       const wire::AttributesT& attributes) {
+  if (attributes.data == stale->data()) return stale;
+  WEIR_TRY(auto fresh, Incarnation::create(path_, attributes, stale->unsynced()));
   const std::lock_guard lock(mutex_);
   if (incarnation_ == stale) incarnation_ = std::move(fresh);
   return incarnation_;

@@ -135,10 +135,14 @@ class OpenFile {
   bool is_in_memory_here();
   /// Looks whether it has another layout by now.
   Status refresh() { return refresh(incarnation()).status(); }
+  /// As another process has found it.  \error kStale if it is another file
+  Status refresh(const wire::AttributesT& attributes);
 
  private:
   [[nodiscard]] bool are_alive(Incarnation& file, const std::vector<std::uint64_t>& noted);
   Result<std::shared_ptr<Incarnation>> refresh(const std::shared_ptr<Incarnation>& stale);
+  Result<std::shared_ptr<Incarnation>> replace(const std::shared_ptr<Incarnation>& stale,
+                                               const wire::AttributesT& attributes);
   Status cut(Incarnation& file, Offset size);
   /// Runs calls that change the file.
   Status run_changes(Incarnation& file, std::span<Outgoing> calls);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <weir/client/file_system.h>
@@ -21,6 +22,10 @@
 #include <weir/mpiio/internal/view.h>
 
 namespace weir::mpiio::internal {
+
+inline std::string to_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 class Transfer;
 struct Company;
@@ -90,6 +95,8 @@ class File : public std::enable_shared_from_this<File> {
   File() = default;
   Outcome open_together(const Hints& given);
   Outcome open_on_first(const Hints& given);
+  Outcome open_as_on_first();
+  Outcome refresh_as_on_first(const std::string& call);
   Outcome connect();
   Outcome bind_whole();
   Outcome keep_written();

@@ -105,6 +105,18 @@ Attempt store_by_views(const client::FileSystem& fs, const client::File& file, c
 
 }  // namespace
 
+// Collective.  Only the first rank looks.
+Outcome File::refresh_as_on_first(const std::string& call) {
+  const bool is_first = meeting_->rank() == 0;
+  Status status;
+  std::string description;
+  if (is_first) status = data_->refresh();
+  if (is_first && status.is_ok()) description = to_text(data_->describe());
+  WEIR_TRY(description, meeting_->bytes_of(call, 0, std::move(description)));
+  if (!is_first && !description.empty()) status = data_->refresh(std::as_bytes(std::span(description)));
+  return status;
+}
+
 // Collective.  The file has been made, striped.  If the views of the ranks can be a layout, it gets that: at once if it
 // is empty, otherwise at the first collective write, as long as little must be moved.
 Outcome File::store_as_viewed(const char* call, const layout::Element& mine, bool is_write) {
@@ -117,7 +129,7 @@ Outcome File::store_as_viewed(const char* call, const layout::Element& mine, boo
   is_as_viewed_ = tried == Tried::kLater && --view_attempts_ > 0;
   Outcome refreshed;
   if (tried == Tried::kDone) {
-    refreshed = data_->refresh();
+    refreshed = refresh_as_on_first(name);
     binder_.clear();
     look_where_it_is();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -496,6 +497,44 @@ Result<Offset> Meeting::value_of(const std::string& call, int root, Offset value
     return status;
   }
   return *exchange;
+}
+
+Result<std::string> Meeting::bytes_of(const std::string& call, int root, std::string mine) {
+  if (size_ == 1) return mine;
+  // Most are short: length and bytes in one go.
+  struct Bytes {
+    std::array<char, 1024> first{};
+    std::string all;
+  };
+  auto exchange = std::make_unique<Bytes>();
+  auto& [first, all] = *exchange;
+  std::uint64_t length = mine.size();
+  const auto at_once = [&] { return std::min<std::size_t>(length, first.size() - sizeof length); };
+  if (rank_ == root) {
+    all = std::move(mine);
+    std::memcpy(first.data(), &length, sizeof length);
+    all.copy(first.data() + sizeof length, at_once());
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int first_bytes = static_cast<int>(first.size());
+  Status status = await(call, PMPI_Ibcast(first.data(), first_bytes, MPI_CHAR, root, comm_, &request), request);
+  if (status.is_ok()) {
+    std::memcpy(&length, first.data(), sizeof length);
+    if (rank_ != root) {
+      all.assign(first.data() + sizeof length, at_once());
+      all.resize(length);
+    }
+    const std::size_t done = at_once();
+    if (done < length) {
+      const int rest = static_cast<int>(length - done);
+      status = await(call, PMPI_Ibcast(all.data() + done, rest, MPI_CHAR, root, comm_, &request), request);
+    }
+  }
+  if (!status.is_ok()) {
+    static_cast<void>(exchange.release());  // MPI may still use it
+    return status;
+  }
+  return std::move(all);
 }
 
 }  // namespace weir::mpiio::internal

@@ -86,6 +86,8 @@ class Meeting {
   /// After meeting: the sum of the values of all lower ranks, and the value of `root`.
   Result<Offset> sum_below(const std::string& call, Offset value);
   Result<Offset> value_of(const std::string& call, int root, Offset value);
+  /// The bytes of `root`.
+  Result<std::string> bytes_of(const std::string& call, int root, std::string mine);
   /// Everybody's bytes.
   Result<std::vector<std::string>> gather(const std::string& call, const std::string& mine);
   /// Everybody's numbers, as many on each rank: those of rank 0, then those of rank 1, ...

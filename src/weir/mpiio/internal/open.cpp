@@ -88,20 +88,30 @@ Outcome File::open_together(const Hints& given) {
   const bool is_first = meeting_->rank() == 0;
   if (mine.is_ok() && is_first) mine = open_on_first(given);
   WEIR_PASS(meet(kCall, {}, mine, Together::kAllOrNone, &is_as_viewed_));
-  if (!is_first)
-    mine = [&]() -> Outcome {
-      WEIR_TRY(data_, fs_->open(path_));
-      return Outcome::ok();
-    }();
+  mine = open_as_on_first();
   if (mine.is_ok()) mine = bind_whole();
   if (mine.is_ok()) look_where_it_is();
   WEIR_PASS(meet(kCall, {}, mine, Together::kAllOrNone));
-  WEIR_TRY(const Offset shared_id, meeting_->value_of(kCall, 0, static_cast<Offset>(shared_id_)));
-  shared_id_ = static_cast<std::uint64_t>(shared_id);
-  if ((amode_ & MPI_MODE_APPEND) != 0) {
-    WEIR_TRY(position_, meeting_->value_of(kCall, 0, position_));
-    is_shared_used_ = true;  // it does not start at 0
-  }
+  if ((amode_ & MPI_MODE_APPEND) != 0) is_shared_used_ = true;  // it does not start at 0
+  return Outcome::ok();
+}
+
+// Collective: one rank has asked the servers, the others ask nobody.
+Outcome File::open_as_on_first() {
+  constexpr const char* kCall = "MPI_File_open";
+  struct Known {
+    std::uint64_t shared_id;
+    Offset position;
+  };
+  Known known{shared_id_, position_};
+  std::string text(reinterpret_cast<const char*>(&known), sizeof known);
+  if (meeting_->rank() == 0) text += to_text(data_->describe());
+  WEIR_TRY(text, meeting_->bytes_of(kCall, 0, std::move(text)));
+  if (meeting_->rank() == 0) return Outcome::ok();
+  text.copy(reinterpret_cast<char*>(&known), sizeof known);
+  shared_id_ = known.shared_id;
+  position_ = known.position;
+  WEIR_TRY(data_, fs_->open_described(path_, std::as_bytes(std::span(text)).subspan(sizeof known)));
   return Outcome::ok();
 }
 
