@@ -165,7 +165,7 @@ TEST(MeetingTest, HintsDecideAnewWhetherRanksMeet) {
   }
 }
 
-// Those who come first wait for long where there are more ranks than processors, and whoever they wait for needs one of these.
+// Those who come first wait for long where there are more ranks than processors, and the rank they wait for needs one of these.
 TEST(MeetingTest, WaitingLeavesTheProcessorToOthers) {
   if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
   constexpr std::chrono::milliseconds kWait{600};

@@ -10,7 +10,7 @@
 // they are used, or after a loss of power a new file would get the number of one that was forgotten, and show its
 // bytes.
 //
-// Bytes of files are not here: whoever removes or replaces a file is told its attributes and removes the subfiles.
+// Bytes of files are not here: the client that removes or replaces a file is told its attributes and removes the subfiles.
 
 #include <cstdint>
 #include <functional>

@@ -139,7 +139,7 @@ std::optional<FileName> parse_file_name(std::string_view name) {
     return {};
   for (const Ending& ending : kEndings) {
     result.kind = ending.kind;
-    // Made anew and compared: leading zeros or capitals would be a second name for the same part.
+    // Made again and compared: leading zeros or capitals would be a second name for the same part.
     if (rest == ending.text && name_of(part, ending.kind) == name) return result;
   }
   return {};
