@@ -31,7 +31,7 @@ double seconds_to_set_view(const client::File& file, const layout::Element& elem
 /// One process's part of a matrix in a file, which is in file order.
 class Part {
  public:
-  /// Collective.  The file is made anew.
+  /// Collective.  The file is made again.
   Part(const Team& team, const client::FileSystem& by_message, const client::FileSystem& direct,
        const layout::Partition& layout, const layout::Partition& views);
 
@@ -44,7 +44,7 @@ class Part {
   /// Ends the program unless the method writes and reads the right bytes.  Collective.
   void check(std::size_t method);
 
-  /// Of all processes together, for one write of the part by a view made anew.  Collective.
+  /// Of all processes together, for one write of the part by a view made again.  Collective.
   Costs costs_of_write(std::size_t method);
   /// One measurement of seconds_to_set_view() for this part.
   double seconds_to_set_view() { return bench::seconds_to_set_view(*file_, element_); }

@@ -271,7 +271,7 @@ class MethodBench {
         "A matrix of edge x edge bytes, four workers, four servers; all but the last method by message.\n"
         "Best other: the fastest of list, sieving and two-phase.";
     costs_ = {
-        "What one write of the whole matrix costs, views declared anew included",
+        "What one write of the whole matrix costs, views declared again included",
         {"views", "layout", "edge", "method", "calls", "messages", "index bytes", "index %", "extra bytes", "extra %"},
         {},
         "Extra bytes: moved beyond the matrix; for two-phase those that processes exchange."};

@@ -281,7 +281,7 @@ static void read_set(hid_t parent, const Set* set, int number) {
   VALID(H5Dclose(id));
 }
 
-/* More rows, other numbers, another attribute.  Opened anew, since HDF5 keeps chunks that were read independently as they were. */
+/* More rows, other numbers, another attribute.  Opened again, since HDF5 keeps chunks that were read independently as they were. */
 static void update_set(hid_t parent, const Set* set, int number) {
   hid_t id = VALID(H5Dopen2(parent, set->name, H5P_DEFAULT));
   if (is_chunked(set)) {

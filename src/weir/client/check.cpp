@@ -207,7 +207,7 @@ class Check {
 
   // ---------------------------------------------------------------- files
 
-  // Removed, or laid out anew, since the names were listed?
+  // Removed, or given a new layout, since the names were listed?
   [[nodiscard]] bool is_still(const wire::AttributesT& attributes) {
     wire::LookupT lookup;
     lookup.file = attributes.file;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The small file that says how to reach a file system: its servers in order, and its key.  Whoever may read it may use the file system, so
+// The small file that says how to reach a file system: its servers in order, and its key.  Every user who may read it may use the file system, so
 // it is for its owner only.
 //
 //   version = 1

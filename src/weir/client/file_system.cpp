@@ -206,7 +206,7 @@ Status FileSystem::set_layout(const std::string& path, const layout::Partition& 
   set.targets = targets;
   set.stores = session_->stores();
   WEIR_RETURN_IF_ERROR(change_attributes(*session_, path, std::move(set)));
-  // Empty, but whoever has the file open with the old layout must be told before it writes.
+  // Empty, but clients that have the file open with the old layout must be told before they write.
   return internal::remove_subfiles(*session_, *file.open_->incarnation());
 }
 

@@ -99,7 +99,7 @@ TEST_P(RelayoutTest, WritersAreToldWhenItTakesTooLong) {
   ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, before), IsOk());
   const File file = *writer.open("/file");
   const View view = *file.linear();
-  const auto is_told = StatusIs(ErrorCode::kUnavailable, HasSubstr("laid out anew"));
+  const auto is_told = StatusIs(ErrorCode::kUnavailable, HasSubstr("layout change still in progress"));
   int calls = 0;
   RelayoutOptions relayout;
   relayout.progress = [&](Offset, Offset) {
@@ -267,7 +267,8 @@ TEST_P(RelayoutTest, OneThatStoppedBeforeItsLastStepIsRepaired) {
       ASSERT_THAT(session->call<wire::DoneT>(before->targets[element], std::move(fence)), IsOk());
     }
   }
-  EXPECT_THAT(view.write(0, filled(kSize, 2)), StatusIs(ErrorCode::kUnavailable, HasSubstr("laid out anew")));
+  EXPECT_THAT(view.write(0, filled(kSize, 2)),
+              StatusIs(ErrorCode::kUnavailable, HasSubstr("layout change still in progress")));
   const auto report = fs.check({.repair = true, .progress = {}});
   ASSERT_THAT(report, IsOk());
   ASSERT_EQ(report->findings.size(), 1u);

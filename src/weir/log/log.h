@@ -2,7 +2,7 @@
 
 // Log lines to standard error:  WEIR_LOG_WARN("target {}: {}", name, status.message());
 //
-// The environment variable WEIR_LOG says which: error, warn (the default), info, debug, trace or off.  Whoever first decides
+// The environment variable WEIR_LOG says which: error, warn (the default), info, debug, trace or off.  The code that first decides
 // which error it is logs it, once.  Arguments are formatted by fmt, and evaluated only if the line is wanted.
 
 #include <cstdint>

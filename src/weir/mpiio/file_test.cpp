@@ -25,16 +25,6 @@ int try_open(const std::string& name, int amode, MPI_Info info = MPI_INFO_NULL) 
   return code;
 }
 
-std::string hint(MPI_File file, const char* key) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_THAT(MPI_File_get_info(file, &info), Succeeds());
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int is_there = 0;
-  MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &is_there);
-  MPI_Info_free(&info);
-  return is_there != 0 ? value : "(none)";
-}
-
 struct Info {
   Info(std::initializer_list<std::pair<const char*, const char*>> hints) {
     MPI_Info_create(&info);
@@ -174,26 +164,26 @@ TEST(OpenTest, KnowsAmodeAndGroup) {
 TEST(HintsTest, SayTheLayoutOfANewFile) {
   const Info stripes{{"striping_unit", "4096"}, {"striping_factor", "2"}, {"access_style", "write_once"}};
   OpenedFile striped(test_name("1"), kCreate, MPI_COMM_WORLD, stripes.info);
-  EXPECT_EQ(hint(striped, "weir_layout"), "stripe(unit=4K, over=2)");
-  EXPECT_EQ(hint(striped, "striping_factor"), "2");
-  EXPECT_EQ(hint(striped, "access_style"), "(none)");  // has no effect
+  EXPECT_EQ(hint_of(striped, "weir_layout"), "stripe(unit=4K, over=2)");
+  EXPECT_EQ(hint_of(striped, "striping_factor"), "2");
+  EXPECT_EQ(hint_of(striped, "access_style"), "(none)");  // has no effect
   const Info text{{"weir_layout", "hpf(shape=[16,16], elem=8, dist=(*,BLOCK), grid=[1,2])"}};
   OpenedFile columns(test_name("2"), kCreate, MPI_COMM_WORLD, text.info);
-  EXPECT_THAT(hint(columns, "weir_layout"), HasSubstr("dist=(*,BLOCK)"));
+  EXPECT_THAT(hint_of(columns, "weir_layout"), HasSubstr("dist=(*,BLOCK)"));
   OpenedFile plain(test_name("3"));
-  EXPECT_EQ(hint(plain, "weir_layout"), "stripe(unit=64K, over=3)");
+  EXPECT_EQ(hint_of(plain, "weir_layout"), "stripe(unit=64K, over=3)");
 }
 
 TEST(HintsTest, WinAgainstTheEnvironment) {
   ::setenv("WEIR_LAYOUT", "stripe(unit=1K, over=2)", 1);
   OpenedFile plain(test_name("1"));
-  EXPECT_EQ(hint(plain, "weir_layout"), "stripe(unit=1K, over=2)");
+  EXPECT_EQ(hint_of(plain, "weir_layout"), "stripe(unit=1K, over=2)");
   const Info unit{{"striping_unit", "4096"}};
   OpenedFile striped(test_name("2"), kCreate, MPI_COMM_WORLD, unit.info);
-  EXPECT_EQ(hint(striped, "weir_layout"), "stripe(unit=4K, over=3)");
+  EXPECT_EQ(hint_of(striped, "weir_layout"), "stripe(unit=4K, over=3)");
   const Info text{{"weir_layout", "stripe(unit=8K, over=1)"}};
   OpenedFile single(test_name("3"), kCreate, MPI_COMM_WORLD, text.info);
-  EXPECT_EQ(hint(single, "weir_layout"), "stripe(unit=8K, over=1)");
+  EXPECT_EQ(hint_of(single, "weir_layout"), "stripe(unit=8K, over=1)");
   ::setenv("WEIR_LAYOUT", "stripe(unit=banana)", 1);
   const int code = try_open(test_name("4"), kCreate);
   EXPECT_THAT(code, FailsWith(MPI_ERR_INFO_VALUE));
@@ -215,7 +205,7 @@ TEST(HintsTest, OfOtherFileSystemsMeanTheirDefaults) {
   const Info lustre{{"striping_factor", "-1"}, {"striping_unit", "0"}};
   OpenedFile file(test_name(), kCreate, MPI_COMM_WORLD, lustre.info);
   OpenedFile plain(test_name("2"), kCreate);
-  EXPECT_EQ(hint(file, "weir_layout"), hint(plain, "weir_layout"));
+  EXPECT_EQ(hint_of(file, "weir_layout"), hint_of(plain, "weir_layout"));
 }
 
 TEST(HintsTest, StayUnlessTheyAreGivenAnew) {
@@ -224,8 +214,8 @@ TEST(HintsTest, StayUnlessTheyAreGivenAnew) {
   const Info second{{"cb_buffer_size", "6000"}};
   EXPECT_THAT(MPI_File_set_info(file, second.info), Succeeds());
   EXPECT_THAT(MPI_File_set_info(file, MPI_INFO_NULL), Succeeds());
-  EXPECT_EQ(hint(file, "cb_nodes"), "1");
-  EXPECT_EQ(hint(file, "cb_buffer_size"), "6000");
+  EXPECT_EQ(hint_of(file, "cb_nodes"), "1");
+  EXPECT_EQ(hint_of(file, "cb_buffer_size"), "6000");
 }
 
 // ---------------------------------------------------------------- sizes
@@ -394,10 +384,10 @@ TEST(HintsTest, WhatHasNoEffectIsToldAndNotShown) {
     ::testing::internal::CaptureStderr();
     OpenedFile file(test_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_WORLD, given.info);
     warning += ::testing::internal::GetCapturedStderr();
-    for (const char* const key : {"weir_layuot", "cb_nodes", "romio_cb_write"}) EXPECT_EQ(hint(file, key), "(none)");
-    EXPECT_EQ(hint(file, "cb_buffer_size"), "5000");
+    for (const char* const key : {"weir_layuot", "cb_nodes", "romio_cb_write"}) EXPECT_EQ(hint_of(file, key), "(none)");
+    EXPECT_EQ(hint_of(file, "cb_buffer_size"), "5000");
     const char* const method = std::getenv("WEIR_COLLECTIVE");
-    EXPECT_EQ(hint(file, "weir_collective"), method != nullptr ? method : "auto");
+    EXPECT_EQ(hint_of(file, "weir_collective"), method != nullptr ? method : "auto");
   }
   const auto count = [&](const std::string& text) {
     std::size_t found = 0;

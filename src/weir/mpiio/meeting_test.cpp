@@ -30,16 +30,6 @@ bool needs_messages() {
   return (direct != nullptr && std::string(direct) == "off") || method != nullptr;
 }
 
-std::string hint_of(MPI_File file, const char* key) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_THAT(MPI_File_get_info(file, &info), Succeeds());
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int is_there = 0;
-  MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &is_there);
-  MPI_Info_free(&info);
-  return is_there != 0 ? value : "";
-}
-
 TEST(MeetingTest, DifferentCollectiveCallsAreNamed) {
   if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
   OpenedFile file(test_name());
@@ -175,7 +165,7 @@ TEST(MeetingTest, HintsDecideAnewWhetherRanksMeet) {
   }
 }
 
-// Those who come first wait for long where there are more ranks than processors, and whoever they wait for needs one of these.
+// Those who come first wait for long where there are more ranks than processors, and the rank they wait for needs one of these.
 TEST(MeetingTest, WaitingLeavesTheProcessorToOthers) {
   if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
   constexpr std::chrono::milliseconds kWait{600};

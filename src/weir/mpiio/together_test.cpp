@@ -25,17 +25,6 @@ class Hints {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-std::string last_way(MPI_File file) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_THAT(MPI_File_get_info(file, &info), Succeeds());
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int is_there = 0;
-  char key[] = "weir_collective_last";
-  MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &is_there);
-  MPI_Info_free(&info);
-  return is_there != 0 ? value : "nothing";
-}
-
 // Each rank has every so-many-th piece.
 Type cyclic(int piece, int pieces) {
   const Type vector = vector_of(pieces, piece, piece * world_size(), MPI_BYTE);
@@ -90,7 +79,7 @@ TEST_F(TogetherTest, InterleavedPiecesComeTogetherInWindowsOfAnySize) {
       int count = 0;
       MPI_Get_count(&status, MPI_BYTE, &count);
       EXPECT_EQ(count, static_cast<int>(bytes));
-      EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+      EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
       MPI_Barrier(MPI_COMM_WORLD);
       EXPECT_EQ(contents(name), expected_file(bytes));
       Bytes back(bytes);
@@ -113,7 +102,7 @@ TEST_F(TogetherTest, MemoryMayHaveGaps) {
   const Bytes data = mine(bytes);
   for (std::size_t k = 0; k < bytes; ++k) memory[k / 8 * 24 + k % 8] = data[k];
   ASSERT_THAT(MPI_File_write_at_all(file, 0, memory.data(), 1, gapped, MPI_STATUS_IGNORE), Succeeds());
-  EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+  EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(contents(test_name()), expected_file(bytes));
   Bytes back(bytes * 3, 0xee);
@@ -136,7 +125,7 @@ TEST_F(TogetherTest, SplitAccessesComeTogetherToo) {
   int count = 0;
   MPI_Get_count(&status, MPI_BYTE, &count);
   EXPECT_EQ(count, static_cast<int>(bytes));
-  EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+  EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(contents(test_name()), expected_file(bytes));
   Bytes back(bytes);
@@ -162,7 +151,7 @@ TEST_F(TogetherTest, ReadsEndWithTheFileAndRanksMayHaveNothing) {
   Bytes back(3000, 0xee);
   MPI_Status status;
   ASSERT_THAT(MPI_File_read_at_all(file, from, back.data(), wanted, MPI_BYTE, &status), Succeeds());
-  EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+  EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
   int count = -1;
   MPI_Get_count(&status, MPI_BYTE, &count);
   const int expected = rank == 0 ? 0 : rank == world_size() - 1 ? 1000 : 3000;
@@ -188,7 +177,7 @@ TEST_F(TogetherTest, GapsStayAsTheyWere) {
   ASSERT_THAT(MPI_File_set_view(file, 4 * world_rank(), MPI_BYTE, type, "native", MPI_INFO_NULL), Succeeds());
   const Bytes data = mine(400);
   ASSERT_THAT(MPI_File_write_all(file, data.data(), 400, MPI_BYTE, MPI_STATUS_IGNORE), Succeeds());
-  EXPECT_THAT(last_way(file), HasSubstr("gaps"));
+  EXPECT_THAT(hint_of(file, "weir_collective_last"), HasSubstr("gaps"));
   MPI_Barrier(MPI_COMM_WORLD);
   const Bytes after = contents(test_name());
   for (std::size_t x = 0; x < before.size(); ++x) {
@@ -204,7 +193,7 @@ TEST_F(TogetherTest, WholeViewsThatDoNotMeetAreWrittenTogether) {
   OpenedFile file(test_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_WORLD, hints);
   const Bytes data = mine(5000);
   ASSERT_THAT(MPI_File_write_ordered(file, data.data(), 5000, MPI_BYTE, MPI_STATUS_IGNORE), Succeeds());
-  EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+  EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
   MPI_Barrier(MPI_COMM_WORLD);
   Bytes expected;
   for (int rank = 0; rank < world_size(); ++rank) {
@@ -230,7 +219,7 @@ TEST_F(TogetherTest, ARankWithAnErrorDoesNotKeepOthersFromTheirs) {
   // And the next one is as if nothing had been.
   ASSERT_THAT(MPI_File_write_at_all(file, 100 * world_rank(), data.data(), 100, MPI_BYTE, MPI_STATUS_IGNORE),
               Succeeds());
-  EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+  EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(contents(test_name()).size(), static_cast<std::size_t>(100 * world_size()));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -249,7 +238,7 @@ TEST_F(TogetherTest, ViewsMayChange) {
                 Succeeds());
     const Bytes data = mine(static_cast<std::size_t>(piece * pieces), world_rank() + round);
     ASSERT_THAT(MPI_File_write_all(file, data.data(), piece * pieces, MPI_BYTE, MPI_STATUS_IGNORE), Succeeds());
-    EXPECT_THAT(last_way(file), StartsWith("two-phase"));
+    EXPECT_THAT(hint_of(file, "weir_collective_last"), StartsWith("two-phase"));
     MPI_Barrier(MPI_COMM_WORLD);
     Bytes back(data.size());
     ASSERT_THAT(MPI_File_read_at(file, 0, back.data(), piece * pieces, MPI_BYTE, MPI_STATUS_IGNORE), Succeeds());

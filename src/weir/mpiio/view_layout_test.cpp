@@ -24,17 +24,9 @@ TEST(ViewLayoutTest, IsThatOfTheFirstViews) {
     std::vector<int> mine(16);
     std::iota(mine.begin(), mine.end(), 100 * rank);
     ASSERT_THAT(MPI_File_write_all(file, mine.data(), 16, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
-    MPI_Info used = MPI_INFO_NULL;
-    ASSERT_THAT(MPI_File_get_info(file, &used), Succeeds());
-    char value[MPI_MAX_INFO_VAL + 1] = "";
-    int is_there = 0;
-    MPI_Info_get(used, "weir_layout", MPI_MAX_INFO_VAL, value, &is_there);
-    EXPECT_THAT(value, HasSubstr("falls("));
-    MPI_Info_get(used, "striping_factor", MPI_MAX_INFO_VAL, value, &is_there);
-    EXPECT_EQ(value, std::to_string(ranks));
-    MPI_Info_get(used, "striping_unit", MPI_MAX_INFO_VAL, value, &is_there);
-    EXPECT_EQ(is_there, 0) << "it is striped no more, but has a unit of " << value;
-    MPI_Info_free(&used);
+    EXPECT_THAT(hint_of(file, "weir_layout"), HasSubstr("falls("));
+    EXPECT_EQ(hint_of(file, "striping_factor"), std::to_string(ranks));
+    EXPECT_EQ(hint_of(file, "striping_unit"), "(none)") << "it is not striped any more";
   }
   MPI_Info_free(&info);
   const Bytes bytes = contents(name);
@@ -46,16 +38,6 @@ TEST(ViewLayoutTest, IsThatOfTheFirstViews) {
       EXPECT_EQ(found[static_cast<std::size_t>(row * 4 * ranks + column)], 100 * (column / 4) + row * 4 + column % 4);
     }
   }
-}
-
-std::string layout_of(MPI_File file) {
-  MPI_Info used = MPI_INFO_NULL;
-  EXPECT_THAT(MPI_File_get_info(file, &used), Succeeds());
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int is_there = 0;
-  MPI_Info_get(used, "weir_layout", MPI_MAX_INFO_VAL, value, &is_there);
-  MPI_Info_free(&used);
-  return value;
 }
 
 MPI_File open_as_viewed(const std::string& name, int amode = MPI_MODE_WRONLY) {
@@ -99,14 +81,14 @@ TEST(ViewLayoutTest, AppliesToFilesThatStartWithAHeader) {
       ASSERT_THAT(MPI_File_write_at(file, 0, header.data(), 4 * kHeaderInts, MPI_BYTE, MPI_STATUS_IGNORE), Succeeds());
     }
     ASSERT_THAT(MPI_File_set_view(file, 4 * kHeaderInts, MPI_INT, my_columns(), "native", MPI_INFO_NULL), Succeeds());
-    EXPECT_THAT(layout_of(file), HasSubstr("stripe("));
+    EXPECT_THAT(hint_of(file, "weir_layout"), HasSubstr("stripe("));
     if (is_split) {
       ASSERT_THAT(MPI_File_write_all_begin(file, mine.data(), 16, MPI_INT), Succeeds());
       ASSERT_THAT(MPI_File_write_all_end(file, mine.data(), MPI_STATUS_IGNORE), Succeeds());
     } else {
       ASSERT_THAT(MPI_File_write_all(file, mine.data(), 16, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
     }
-    EXPECT_THAT(layout_of(file), HasSubstr("falls("));
+    EXPECT_THAT(hint_of(file, "weir_layout"), HasSubstr("falls("));
     ASSERT_THAT(MPI_File_close(&file), Succeeds());
     expect_header_and_columns(name);
   }
@@ -125,13 +107,13 @@ TEST(ViewLayoutTest, WaitsForViewsThatCanBeALayout) {
   ASSERT_THAT(MPI_File_write_at_all(file, 0, header.data(), world_rank() == 0 ? 4 * kHeaderInts : 0, MPI_BYTE,
                                     MPI_STATUS_IGNORE),
               Succeeds());
-  EXPECT_THAT(layout_of(file), HasSubstr("stripe("));
+  EXPECT_THAT(hint_of(file, "weir_layout"), HasSubstr("stripe("));
   ASSERT_THAT(MPI_File_set_view(file, 4 * kHeaderInts, MPI_INT, my_columns(), "native", MPI_INFO_NULL), Succeeds());
   ASSERT_THAT(MPI_File_write_all(file, mine.data(), 16, MPI_INT, MPI_STATUS_IGNORE), Succeeds());
-  EXPECT_THAT(layout_of(file), HasSubstr("falls("));
+  EXPECT_THAT(hint_of(file, "weir_layout"), HasSubstr("falls("));
   // It stays whatever views come later.
   ASSERT_THAT(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), Succeeds());
-  EXPECT_THAT(layout_of(file), HasSubstr("falls("));
+  EXPECT_THAT(hint_of(file, "weir_layout"), HasSubstr("falls("));
   ASSERT_THAT(MPI_File_close(&file), Succeeds());
   expect_header_and_columns(name);
 }

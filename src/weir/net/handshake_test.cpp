@@ -72,7 +72,7 @@ TEST(HandshakeTest, ProofsOfOtherConnectionsAreWorthless) {
 }
 
 TEST(HandshakeTest, ChallengesAreNotProofs) {
-  // Whoever has no key could ask a listener for a MAC and give it back.
+  // A caller without the key could ask a listener for a MAC and give it back.
   const Key key = Key::random();
   HandshakePair pair(key);
   const auto challenge = pair.listener.challenge(pair.caller.hello());

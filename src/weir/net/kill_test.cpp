@@ -35,7 +35,7 @@ constexpr const char* kRole = "WEIR_NET_TEST_ROLE";
 constexpr const char* kAddress = "WEIR_NET_TEST_ADDRESS";
 constexpr int kTellFd = 3;  // of the other process: where it tells what it has done
 
-constexpr auto kLong = 60s;  // far more than noticing takes: whoever waits that long has not noticed
+constexpr auto kLong = 60s;  // far more than noticing takes: a caller that waits that long has not noticed
 constexpr std::size_t kBodyBytes = std::size_t{4} << 20;
 
 Key test_key() { return {Bytes(32, std::byte{42})}; }

@@ -3,7 +3,7 @@
 // Transports behind one interface: UCX active messages between hosts, rings in shared memory between processes of one host, and a channel
 // inside one process.
 //
-// A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by whoever reads it) and a body (bytes of files, as
+// A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by its reader) and a body (bytes of files, as
 // they are, any number).  Bodies are received straight into the memory that the receiver names once it has seen the head.
 //
 //   Caller ──connect──> Connection ──call(head, body)──────────> Listener ──> Handler::handle(Request)

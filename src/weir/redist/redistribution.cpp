@@ -12,7 +12,7 @@ Request& Request::operator=(Request&& other) noexcept {
 }
 
 Request::~Request() {
-  // Whoever drops a request is not interested in its outcome; the session remembers an error.
+  // A caller that drops a request is not interested in its outcome; the session remembers an error.
   if (session_) static_cast<void>(session_->wait());
 }
 

@@ -426,7 +426,7 @@ TEST_P(ServerTest, FencedSubfilesAreReadAndNotWritten) {
   const auto write = [&] { return client.call(write_pieces(9, {{0, 100}}), body).status; };
   ASSERT_THAT(write(), IsOk());
   ASSERT_THAT(mover.call(fence_request(wire::FenceAction::Raise, 1)).status, IsOk());
-  EXPECT_THAT(write(), StatusIs(ErrorCode::kStale, HasSubstr("laid out anew")));
+  EXPECT_THAT(write(), StatusIs(ErrorCode::kStale, HasSubstr("is being given a new layout")));
   EXPECT_THAT(client.call(write_pieces(9, {}, 77)).status, StatusIs(ErrorCode::kStale));
   Bytes back(100);
   EXPECT_THAT(client.call(read_pieces(9, {{0, 100}}), {}, back).status, IsOk());

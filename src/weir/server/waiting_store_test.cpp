@@ -26,7 +26,7 @@ using testing::IsOk;
 using testing::StatusIs;
 using Bytes = std::vector<std::byte>;
 
-/// Keeps whoever wants to pass, while it is closed.
+/// Keeps those that want to pass, while it is closed.
 class Gate {
  public:
   void pass() {

@@ -352,7 +352,7 @@ class DiskStore final : public Store {
     return use(parts_.insert_or_assign(name, Entry{std::move(part), used_.begin()}).first->second);
   }
 
-  // Whoever uses a part may open its files.
+  // Every use of a part may open its files.
   Part* use(Entry& entry) {
     used_.splice(used_.begin(), used_, entry.place);
     if (!entry.open_place) entry.open_place = open_.insert(open_.begin(), entry.part->name());

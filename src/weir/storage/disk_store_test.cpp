@@ -174,7 +174,7 @@ TEST_F(DiskStoreTest, AFlippedByteIsFound) {
   EXPECT_THAT(read(kBlockBytes, 2 * kBlockBytes), is_damage);
   EXPECT_THAT(read(kBlockBytes + 5000, kBlockBytes + 5001), is_damage);
   EXPECT_EQ(read(kBlockBytes, kBlockBytes + 1).status().location(), kBlockBytes);
-  // The others can be read, and writing the block anew heals it.
+  // The others can be read, and writing the block again heals it.
   EXPECT_THAT(read(0, kBlockBytes), IsOkAndHolds(slice(0, kBlockBytes)));
   EXPECT_THAT(read(2 * kBlockBytes, 4 * kBlockBytes + 100),
               IsOkAndHolds(slice(2 * kBlockBytes, 4 * kBlockBytes + 100)));

@@ -33,7 +33,7 @@ inline constexpr Offset kMostChunks = 65536;
 inline constexpr Offset kClaimableChunks = 8192;
 
 struct Control {
-  /// kGone: removed or laid out anew; open again.  kFenced: being laid out anew; may be read, not written.
+  /// kGone: removed or given a new layout; open again.  kFenced: being given a new layout; may be read, not written.
   enum State : std::uint32_t { kServing = 1, kGone = 2, kFenced = 3 };
   std::atomic<std::uint32_t> state{kServing};
   std::atomic<std::uint32_t> turns{0};

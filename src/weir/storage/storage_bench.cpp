@@ -78,7 +78,7 @@ class Memory {
 struct Case {
   std::string name;
   bool is_write;
-  bool is_new;  // the files are made anew for each turn
+  bool is_new;  // the files are made again for each turn
   Offset piece_bytes;
   Offset stride_bytes;
 };

@@ -52,7 +52,7 @@ struct SharedMemory;
 /// Who maps it: processes of this one's user, or also those of others.
 enum class Peers : std::uint8_t { kOwn, kOthers };
 
-/// A subfile that may not be written, whatever happens to the server, until whoever has the token says so.
+/// A subfile that may not be written, whatever happens to the server, until the client that has the token says so.
 struct KeptFence {
   SubfileId id;
   std::uint64_t token = 0;

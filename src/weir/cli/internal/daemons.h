@@ -89,7 +89,7 @@ Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const ne
 
 /// Of a process in the background.
 enum class Session : std::uint8_t {
-  kOwn,  ///< It outlives whoever started it.
+  kOwn,  ///< It outlives the process that started it.
   /// With a process group of its own, so that signals of the terminal do not reach it.  Linux deals processors to sessions (autogroup), and yielding
   /// gives way within one only: ranks that wait for each other must give way to their servers.
   kCallers,

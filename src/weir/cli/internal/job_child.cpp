@@ -145,7 +145,7 @@ Result<ChildEnd> run_child(const ChildOptions& options, const std::function<int(
     std::fflush(nullptr);
     ::_exit(code);
   }
-  ::setpgid(process, process);  // whoever comes first: afterwards it is done
+  ::setpgid(process, process);  // in both processes: afterwards it is done
   const ChildEnd end = RunningChild(process, signals, terminal, options).wait();
   terminal.give(::getpgrp());
   return end;

@@ -382,8 +382,8 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
   std::shared_ptr<MappedSubfile> memory = memory_of(part, hull, bytes, access, counters);
   if (!memory) return kByMessage;
   const auto stale = [&] {
-    return Status(ErrorCode::kStale,
-                  concat("subfile ", part.subfile.file, ".", part.subfile.element, " is gone, or being laid out anew"));
+    return Status(ErrorCode::kStale, concat("subfile ", part.subfile.file, ".", part.subfile.element,
+                                            " is gone, or being given a new layout"));
   };
   if (memory->is_gone()) return stale();
   if (access.is_write && memory->is_fenced()) return kByMessage;  // the server knows for how long
@@ -415,7 +415,7 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
   if (!is_done) return kByMessage;
   Counters::add(counters.moved_bytes, bytes);
   Counters::add(counters.direct_bytes, bytes);
-  // Nobody has what was moved.  By message it gets to the server if that was started anew, or the caller is told that it is gone.
+  // Nobody has what was moved.  By message it gets to the server if that was started again, or the caller is told that it is gone.
   if (!memory->is_alive()) {
     Counters::add(counters.extra_bytes, bytes);
     return kByMessage;

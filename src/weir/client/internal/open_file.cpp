@@ -133,7 +133,7 @@ Result<std::shared_ptr<Incarnation>> OpenFile::refresh(const std::shared_ptr<Inc
   lookup.file = stale->file();  // it may have another name by now
   const auto attributes = session_->call<wire::AttributesT>(0, std::move(lookup));
   if (attributes.status().code() == ErrorCode::kNotFound) {
-    return Status(ErrorCode::kStale, concat(path_, " was removed; if there is a file of that name, open it anew"));
+    return Status(ErrorCode::kStale, concat(path_, " was removed; if there is a file of that name, open it again"));
   }
   WEIR_RETURN_IF_ERROR(attributes.status());
   return replace(stale, *attributes);
@@ -160,10 +160,8 @@ Result<std::shared_ptr<Incarnation>> OpenFile::await_change(const std::shared_pt
   if (current != stale) return current;
   const auto left = patience.deadline - net::Clock::now();
   if (left <= net::Clock::duration::zero()) {
-    return Status(
-        ErrorCode::kUnavailable,
-        concat(path_,
-               ": layout change still in progress (the file is being laid out anew); nothing was written; retry"));
+    return Status(ErrorCode::kUnavailable,
+                  concat(path_, ": layout change still in progress; nothing was written; retry"));
   }
   std::this_thread::sleep_for(std::min<net::Clock::duration>(patience.pause, left));
   patience.waited += patience.pause;

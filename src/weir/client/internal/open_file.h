@@ -91,7 +91,7 @@ std::vector<Outgoing> calls_to_subfiles(const Session& session, const Incarnatio
   return calls;
 }
 
-/// How long an access waits for a file that is being laid out anew.
+/// How long an access waits for a file that is being given a new layout.
 struct Patience {
   net::Deadline deadline;
   std::chrono::milliseconds pause{1};  ///< The next one.
@@ -109,7 +109,7 @@ class OpenFile {
   [[nodiscard]] const std::shared_ptr<Session>& shared_session() const { return session_; }
   [[nodiscard]] std::shared_ptr<Incarnation> incarnation() const;
 
-  /// What the file is now that `stale` was found to be stale.  If that is still what it is, it is being laid out anew, and must not be
+  /// What the file is now that `stale` was found to be stale.  If that is still what it is, it is being given a new layout, and must not be
   /// written meanwhile: pauses.  \error kStale if it was removed; kUnavailable if it was not done by the deadline
   Result<std::shared_ptr<Incarnation>> await_change(const std::shared_ptr<Incarnation>& stale, Patience& patience);
 

@@ -118,7 +118,7 @@ void Operation::collect() {
 void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& result) {
   const Session& session = binding_->session();
   auto head = session.decode(slice.part->server, result);
-  // The connection is gone, or was made anew and does not know the view: once more.
+  // The connection is gone, or was made again and does not know the view: once more.
   const ErrorCode code = head.status().code();
   const bool is_lost = code == ErrorCode::kUnavailable || code == ErrorCode::kNotFound;
   if (is_lost && ++slice.attempts == 1 && status_.is_ok()) {

@@ -7,10 +7,10 @@
 //                                                                                                         again once the fences have fallen
 //   3. Bytes are copied: a subfile of the new layout is a view of the old file, read in long ranges       the same; new subfiles are found
 //      and written as they come.  What is all zero is not written.  The new subfiles are synced.          by fsck
-//   4. The fences are confirmed: they were up all the time, and stay whoever is gone or restarted.        old layout serves; the next writer, or
+//   4. The fences are confirmed: they were up all the time, and stay if a process is gone or restarted.   old layout serves; the next writer, or
 //                                                                                                         fsck, cancels the relayout
 //   5. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
-//   6. The old subfiles are removed; whoever still has them open is told that they are stale.             are found by fsck, and fenced
+//   6. The old subfiles are removed; clients that have them open are told that they are stale.            are found by fsck, and fenced
 //
 // So no write is lost: what was written to an old subfile before its fence was up is copied, and what comes later is refused, as long as the
 // old subfile is there.  Writers look up the file until it has another layout, or can be written again.

@@ -254,7 +254,7 @@ void Session::start(std::uint32_t server, std::uint64_t expected, net::Call call
   const Result<net::Connection*> connection = connected(server);
   if (!connection.is_ok()) return call.done(connection.status());
   if (expected != 0 && expected != generation(server)) {
-    return call.done(Status(ErrorCode::kUnavailable, "the connection was made anew"));
+    return call.done(Status(ErrorCode::kUnavailable, "the connection was made again"));
   }
   (*connection)->call(std::move(call));
 }

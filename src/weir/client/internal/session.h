@@ -3,7 +3,7 @@
 // A client's end of a file system: who the servers are, one connection to each, and calls under way.
 //
 // A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the lock while it sleeps, in
-// short turns, and all threads take turns: whoever holds the lock lets the answers of all come in.  Calls that nobody waits for, since the program
+// short turns, and all threads take turns: the thread that holds the lock lets the answers of all come in.  Calls that nobody waits for, since the program
 // computes meanwhile, have a caretaker.
 
 #include <atomic>
@@ -146,7 +146,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<std::uint64_t> stores();
   /// Connects if there is no connection.  \returns its generation
   Result<std::uint64_t> reach(std::uint32_t server);
-  /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to anew.
+  /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to again.
   /// \error kIoError
   Result<std::shared_ptr<wire::Lifeline>> lifeline(std::uint32_t server, int descriptor);
   /// Whether memory of servers may be opened without their help, as far as is known.

@@ -20,7 +20,7 @@ constexpr Offset kBlock = Offset{16} << 10;
 struct Costs {
   double send = 0.5e-9;       // a byte between a rank and a server, both sides
   double message = 14e-6;     // the same of a message
-  double piece = 2.5e-9;      // put in place, whoever does it
+  double piece = 2.5e-9;      // put in place, by any rank
   double exchange = 1.15e-9;  // a byte that goes to another rank, with all of its copies
   double meet = 40e-6;        // all that ranks tell each other beforehand
   double round = 25e-6;       // one more exchange

@@ -49,6 +49,17 @@ MATCHER_P(FailsWith, error_class, "is an error of class " + std::to_string(error
   return class_of(arg) == error_class;
 }
 
+/// A hint of an open file; "(none)" if it has none of that name.
+inline std::string hint_of(MPI_File file, const char* key) {
+  MPI_Info info = MPI_INFO_NULL;
+  EXPECT_THAT(MPI_File_get_info(file, &info), Succeeds());
+  char value[MPI_MAX_INFO_VAL + 1] = "";
+  int is_there = 0;
+  MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &is_there);
+  MPI_Info_free(&info);
+  return is_there != 0 ? value : "(none)";
+}
+
 /// A committed datatype, freed at the end.
 class Type {
  public:

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/system_call.h>
 #include <weir/layout/match.h>
 #include <weir/layout/view_layout.h>
 #include <weir/log/log.h>
@@ -375,8 +376,7 @@ class Tracer {
   // A trace that cannot be written ends; the program goes on.
   void write(std::string_view text) {
     while (out_.is_open() && !text.empty()) {
-      const ssize_t written = ::write(out_.get(), text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
+      const ssize_t written = uninterrupted([&] { return ::write(out_.get(), text.data(), text.size()); });
       if (written < 0) {
         WEIR_LOG_WARN("WEIR_TRACE: stopped: {}", std::strerror(errno));
         out_ = Descriptor();

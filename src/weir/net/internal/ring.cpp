@@ -110,7 +110,7 @@ Result<RingMemory> RingMemory::create() {
 
 Result<RingMemory> RingMemory::adopt(Descriptor descriptor) {
   struct stat status {};
-  // Whoever could shrink it could kill us.
+  // A process that could shrink it could kill us.
   if (::fcntl(descriptor.get(), F_GET_SEALS) != kSeals || ::fstat(descriptor.get(), &status) != 0 ||
       status.st_size != static_cast<off_t>(kFileBytes))
     return corrupt("shared memory for messages: not what a caller of this version makes");

@@ -77,7 +77,7 @@ class UcxContext {
     }
     const char* transports = std::getenv("WEIR_UCX_TLS");
     ucx_calls().ucp_config_modify(config, "TLS", transports == nullptr ? "^sm" : transports);
-    // Otherwise UCX opens a port on every device, and obeys whoever connects there.
+    // Otherwise UCX opens a port on every device, and obeys every process that connects there.
     if (!device.empty() && std::getenv("WEIR_UCX_NET_DEVICES") == nullptr) {
       if (const ucs_status_t status = ucx_calls().ucp_config_modify(config, "NET_DEVICES", device.c_str());
           status != UCS_OK)
@@ -278,7 +278,7 @@ UcxWorker::~UcxWorker() {
 ucs_status_t UcxWorker::on_message(void* user_data, const void* header, size_t header_bytes, void* data, size_t bytes,
                                    const ucp_am_recv_param_t* param) {
   auto* self = static_cast<UcxWorker*>(user_data);
-  // We never send by rendezvous; whoever does is none of ours.
+  // Weir never sends by rendezvous; a peer that does is not Weir.
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   const auto frame = decode_frame({static_cast<const std::byte*>(header), header_bytes}, bytes);
   if (!frame.is_ok()) {

@@ -10,7 +10,7 @@
 //   many arrays   (a message is shorter) segments hold the messages of several arrays; all ends are packed
 //
 // Per route `Pace::depth` segments are on their way at a time, each in a slot with a buffer of its own unless it is direct.
-// When a send completes, its slot is packed anew; when a receive completes, its slot is unpacked and posted again.  So packing
+// When a send completes, its slot is packed again; when a receive completes, its slot is unpacked and posted again.  So packing
 // overlaps with sending, and unpacking with receiving.  Local parts are copied in small portions when no message is waiting, close
 // behind the packing that reads the same memory.
 //

@@ -87,7 +87,7 @@ void HandoverServer::wake() const {
 }
 
 Result<HandoverServer::Token> HandoverServer::offer(int descriptor, bool for_writing, uid_t uid) {
-  // Opened anew through /proc, it is read-only for good; a duplicate would keep the right to write.
+  // Opened again through /proc, it is read-only for good; a duplicate would keep the right to write.
   const std::string path = concat("/proc/self/fd/", descriptor);
   Descriptor kept(for_writing ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!kept.is_open()) return io_error(for_writing ? "duplicate the descriptor" : "open the descriptor for reading");

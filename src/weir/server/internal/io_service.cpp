@@ -187,7 +187,7 @@ void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind 
       call->fail(
           {ErrorCode::kUnavailable, concat(name_of(id), ": the caller gave up while others were at work on it")});
     } else if (use == Use::kWrite && fence_of(id) != nullptr) {
-      call->fail({ErrorCode::kStale, concat(name_of(id), " is being laid out anew: write when that is done")});
+      call->fail({ErrorCode::kStale, concat(name_of(id), " is being given a new layout: write when that is done")});
     } else {
       if (use == Use::kWrite) dirty_.insert(id);
       return work();
@@ -565,7 +565,7 @@ Status IoService::restore_fences() {
 Status IoService::confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
   Fence* fence = fence_of(id);
   if (fence == nullptr || fence->token != token) {
-    return {ErrorCode::kStale, concat(name_of(id), ": may have been written while it was laid out anew")};
+    return {ErrorCode::kStale, concat(name_of(id), ": may have been written while it was given a new layout")};
   }
   *fence = {token, peer, true, {}};
   Status status = keep_fences();

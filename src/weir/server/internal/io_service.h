@@ -16,7 +16,7 @@
 // asks for it to be confirmed if it was not up all the time.  One that is confirmed and whose client is gone stays: clients that meet it end the relayout.
 //
 // Numbers of files are never used twice, so a subfile that was removed stays removed: late requests for it get kStale instead of making it
-// anew.  The server remembers the last kMostRemoved of them.
+// again.  The server remembers the last kMostRemoved of them.
 
 #include <chrono>
 #include <cstdint>
@@ -64,7 +64,7 @@ class IoService {
 
   /// Answers the call, now or later.  \returns false if it is not for this service
   bool handle(const CallPtr& call);
-  /// Of subfiles that were being laid out anew when the server ended.  Before anything is handled.
+  /// Of subfiles that were being given a new layout when the server ended.  Before anything is handled.
   Status restore_fences();
   void drop(net::PeerId peer);
   /// All servers of the file system are up: notes their number in the label of the store, durably, if there is one.

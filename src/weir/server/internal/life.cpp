@@ -31,7 +31,7 @@ Result<std::unique_ptr<Life>> Life::create() {
   void* memory = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return error("mmap");
   life->word_ = new (memory) Word(0);
-  // Opened anew, it is read-only for good; a duplicate would keep the right to write.
+  // Opened again, it is read-only for good; a duplicate would keep the right to write.
   life->shown_ = Descriptor(open(concat("/proc/self/fd/", file.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!life->shown_.is_open()) return error("open for reading");
   return life;

@@ -266,13 +266,17 @@ Result<wire::AttributesT> Metadata::lookup(FileNumber number) {
 }
 
 Result<wire::AttributesT> Metadata::add(const Ask& ask, Place place, wire::AttributesT attributes) {
-  storage::Batch batch;
   WEIR_TRY(attributes.file, take_number());
   if (!attributes.is_directory) attributes.data = attributes.file, attributes.epoch = 1;
-  attributes.mode &= kModeBits;
   attributes.uid = ask.who.uid;
   attributes.gid = ask.who.gid;
   attributes.created_ns = attributes.changed_ns = now_ns();
+  return put_new(std::move(place), std::move(attributes));
+}
+
+Result<wire::AttributesT> Metadata::put_new(Place place, wire::AttributesT attributes) {
+  storage::Batch batch;
+  attributes.mode &= kModeBits;
   const FileNumber directory = place.directory.attributes.file;
   batch.put(entry_key(directory, place.name), encode_number(attributes.file));
   const Record record{directory, place.name, std::move(attributes)};
@@ -518,19 +522,11 @@ Result<wire::AttributesT> Metadata::adopt_unchecked(const wire::AdoptT& request,
     return ask.error(ErrorCode::kInvalidArgument, concat("numbers of files are at most ", kLastNumber));
   }
   WEIR_RETURN_IF_ERROR(skip_numbers(std::max(attributes.file, attributes.data)));
-  storage::Batch batch;
   WEIR_TRY(const std::optional<std::string> taken, store_.get(record_key(attributes.file)));
   if (attributes.file == 0 || taken) {
     WEIR_TRY(attributes.file, take_number());
   }
-  attributes.mode &= kModeBits;
-  const FileNumber directory = place.directory.attributes.file;
-  batch.put(entry_key(directory, place.name), encode_number(attributes.file));
-  const Record record{directory, place.name, std::move(attributes)};
-  batch.put(record_key(record.attributes.file), encode_record(record));
-  touch(batch, std::move(place.directory));
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
-  return record.attributes;
+  return put_new(std::move(place), std::move(attributes));
 }
 
 Status Metadata::check_access(FileNumber file, const Identity& who, bool for_writing) {

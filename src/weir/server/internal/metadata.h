@@ -10,7 +10,7 @@
 // they are used, or after a loss of power a new file would get the number of one that was forgotten, and show its
 // bytes.
 //
-// Bytes of files are not here: whoever removes or replaces a file is told its attributes and removes the subfiles.
+// Bytes of files are not here: the client that removes or replaces a file is told its attributes and removes the subfiles.
 
 #include <cstdint>
 #include <functional>
@@ -104,6 +104,8 @@ class Metadata {
   Result<FileNumber> take_number();
   Status check_data_is_free(const Ask& ask, FileNumber data);
   Result<wire::AttributesT> add(const Ask& ask, Place place, wire::AttributesT attributes);
+  /// Under the number that the attributes have.
+  Result<wire::AttributesT> put_new(Place place, wire::AttributesT attributes);
   template <typename Request>
   Status lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes);
   Status change_owner(const Ask& ask, const wire::SetAttributesT& request, wire::AttributesT& attributes);

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/system_call.h>
+
 namespace weir::storage::internal {
 namespace {
 
@@ -97,8 +99,7 @@ Status make_durable_directory(const std::string& path) {
 Status write_all(int descriptor, const std::string& path, const void* bytes, std::size_t size, Offset offset) {
   const auto* from = static_cast<const std::byte*>(bytes);
   while (size > 0) {
-    const ssize_t done = ::pwrite(descriptor, from, size, offset);
-    if (done < 0 && errno == EINTR) continue;
+    const ssize_t done = uninterrupted([&] { return ::pwrite(descriptor, from, size, offset); });
     if (done < 0) return os_error("write to", path, errno);
     from += done, offset += done, size -= static_cast<std::size_t>(done);
   }
@@ -108,8 +109,7 @@ Status write_all(int descriptor, const std::string& path, const void* bytes, std
 Status read_or_zero(int descriptor, const std::string& path, void* bytes, std::size_t size, Offset offset) {
   auto* to = static_cast<std::byte*>(bytes);
   while (size > 0) {
-    const ssize_t done = ::pread(descriptor, to, size, offset);
-    if (done < 0 && errno == EINTR) continue;
+    const ssize_t done = uninterrupted([&] { return ::pread(descriptor, to, size, offset); });
     if (done < 0) return os_error("read from", path, errno);
     if (done == 0) {
       std::memset(to, 0, size);
@@ -139,7 +139,7 @@ std::optional<FileName> parse_file_name(std::string_view name) {
     return {};
   for (const Ending& ending : kEndings) {
     result.kind = ending.kind;
-    // Made anew and compared: leading zeros or capitals would be a second name for the same part.
+    // Made again and compared: leading zeros or capitals would be a second name for the same part.
     if (rest == ending.text && name_of(part, ending.kind) == name) return result;
   }
   return {};

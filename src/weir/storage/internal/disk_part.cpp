@@ -368,7 +368,7 @@ class Part::Reader {
     const Offset at = block * kBlockBytes;
     return {ErrorCode::kCorrupt,
             fmt::format("read {}: block {} (bytes {} to {} of {}) does not fit its checksum: the disk has damaged it; "
-                        "restore the file from a copy, or write the block anew",
+                        "restore the file from a copy, or write the block again",
                         describe(part_.name_.id), block, at, at + kBlockBytes - 1, part_.data_path_),
             at};
   }
@@ -632,7 +632,7 @@ Status Part::sync_data() {
 
 Status Part::lost() const {
   return {ErrorCode::kIoError,
-          fmt::format("sync {}: an earlier sync failed and lost data of {}; remove the file and write it anew",
+          fmt::format("sync {}: an earlier sync failed and lost data of {}; remove the file and write it again",
                       describe(name_.id), data_path_)};
 }
 
@@ -683,7 +683,7 @@ Status Part::compute_sums(std::span<const Change> unknown) {
 }
 
 Status Part::damaged(const std::string& path, std::string_view what) const {
-  Status status = corrupt(fmt::format("{}: {} ({}); restore it from a copy, or remove the file and write it anew",
+  Status status = corrupt(fmt::format("{}: {} ({}); restore it from a copy, or remove the file and write it again",
                                       describe(name_.id), what, path));
   WEIR_LOG_ERROR("disk store: {}", status.message());
   return status;
