@@ -123,7 +123,7 @@ expect_nothing_left "settings for steps"
 # What goes wrong is told.
 in_job "$weir" run --mpi none --store "disk:$folder/expected-2" -- true
 expect_code 2 "a store in a file"
-expect_text '^weir run: server [01]: ' "a store in a file"
+expect_text '^weir run: store disk:.*/expected-2: Not a directory' "a store in a file"
 in_job env SLURM_JOB_ID=4242 "$weir" run --mpi none -- true
 expect_code 2 "a job that is not there"
 expect_text '^weir run: start servers by srun: srun ended; it said: srun: .*4242' "a job that is not there"

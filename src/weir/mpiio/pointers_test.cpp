@@ -364,6 +364,7 @@ TEST(LargeCountTest, TypesMadeWithLargeCountsAreViewsAndMemory) {
   EXPECT_EQ(read[1], -2);
   EXPECT_EQ(read[2], world_rank() + 10);
   MPI_Offset size = 0;
+  MPI_Barrier(MPI_COMM_WORLD);  // the collective calls need not have met
   EXPECT_THAT(MPI_File_get_size(file, &size), Succeeds());
   EXPECT_EQ(size, (MPI_Offset{1} << 33) + 4 * world_size());
   MPI_Type_free(&apart);

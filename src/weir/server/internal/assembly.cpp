@@ -101,7 +101,7 @@ Result<std::vector<LabelledStore>> find_stores(const std::string& directory) {
     if (label) stores.push_back({*index, path, *label});
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    return Status(ErrorCode::kIoError, concat("cannot list ", directory, ": ", error.message()));
+    return Status(ErrorCode::kIoError, concat("store disk:", directory, ": ", error.message()));
   }
   std::sort(stores.begin(), stores.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   for (const LabelledStore& store : stores) {
