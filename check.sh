@@ -16,7 +16,7 @@ usage: ./check.sh [--full] [--fast] [--only STEP]...
 Needs sh and apt-get (as root, or with sudo) on Debian 12 or later.  The last line counts what passed and failed.
 
 Steps, in order:
-  format      every source is formatted as .clang-format says
+  format      every source is formatted as .clang-format says, and includes only what its component declares
   quickstart  ./quickstart.sh
   release     what sanitizers cannot test: preloading, installing, packages, examples, I/O libraries
   asan        tests with assertions, under the address and undefined-behaviour sanitizers, warnings are errors
@@ -141,6 +141,7 @@ build_and_test() {
 step_format() {
   heading "Format"
   expect format logged format check_format
+  expect includes logged includes tools/check_includes.sh
 }
 
 check_format() {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <weir/transfer/internal/ratio.h>
+#include <weir/transfer/testing/ratio.h>
 
 namespace weir::bench {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <weir/client/file_system.h>
-#include <weir/transfer/internal/ratio.h>
+#include <weir/transfer/testing/ratio.h>
 
 namespace weir::bench {
 

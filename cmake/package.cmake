@@ -14,7 +14,7 @@ foreach(component IN LISTS components)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weir
     FILES_MATCHING
     PATTERN "*.h"
-    PATTERN "testing.h" EXCLUDE
+    PATTERN "testing" EXCLUDE
     PATTERN "internal" EXCLUDE
     PATTERN "corpus" EXCLUDE)
 endforeach()

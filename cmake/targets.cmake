@@ -7,7 +7,8 @@
 #   *_bench.cpp             one benchmark program               <component>_bench
 #   <name>_fuzz.cpp         one fuzzer each, and its replay     <name>_fuzz, <name>_replay
 #   corpus/<name>/          seeds of that fuzzer, one a file
-#   *.h, internal/*.h       compiled alone by check_headers; installed, except internal/ and testing.h
+#   *.h, internal/*.h       compiled alone by check_headers; installed, except internal/
+#   testing/*.h             likewise, and not installed: for tests, those of other components too
 
 # With sanitizers, optimising takes a third of the time of compiling and gains little, except where tests compare with brute force.
 set(WEIR_OPTIMIZED_TESTS layout transfer redist scalapack)
@@ -83,7 +84,7 @@ endfunction()
 # Compiles each header of the component in a source of its own: a header includes all that it uses.  Further arguments:
 # what headers in internal/ may use.  A header that its own source includes first needs no second look.
 function(weir_check_headers component)
-  weir_glob(headers *.h internal/*.h)
+  weir_glob(headers *.h internal/*.h testing/*.h)
   set(sources)
   foreach(header IN LISTS headers)
     cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE name)

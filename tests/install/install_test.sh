@@ -38,7 +38,7 @@ lib=$(dirname "$pkgconfig")
 step "weir --version" "$prefix/bin/weir" --version
 step "manual page" grep -q 'SS weir up' "$prefix/share/man/man1/weir.1"
 step "completion" grep -q 'complete .* weir$' "$prefix/share/bash-completion/completions/weir"
-test "$(find "$prefix/include" -path '*internal*' -o -name testing.h)" = "" || { echo "FAILED: private headers installed"; exit 1; }
+test "$(find "$prefix/include" -path '*internal*' -o -path '*testing*')" = "" || { echo "FAILED: private headers installed"; exit 1; }
 step "soname" sh -c "objdump -p '$lib/libweir.so' | grep -E 'SONAME +libweir\.so\.[0-9]+$'"
 # One library finds out which MPI a process has; it needs nothing but the C library, and is found where it was installed.
 if ls "$lib"/libweir_mpiio_*.so >/dev/null 2>&1; then

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/thread_time.h>
+#include <weir/base/testing/thread_time.h>
 
 namespace weir {
 namespace {

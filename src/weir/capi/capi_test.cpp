@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/capi/clf.h>
 #include <weir/capi/internal/errors.h>
 #include <weir/capi/weir.h>

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/cli/internal/copy_ends.h>
 #include <weir/cli/internal/copy_tree.h>
 #include <weir/cli/internal/fs_connect.h>

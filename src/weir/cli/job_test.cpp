@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include <weir/base/internal/listening_sockets.h>
+#include <weir/base/testing/listening_sockets.h>
 #include <weir/cli/internal/job_child.h>
 #include <weir/cli/internal/job_elf.h>
 #include <weir/cli/internal/job_keeper.h>

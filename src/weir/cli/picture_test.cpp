@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/cli/internal/text_picture.h>
 #include <weir/layout/language.h>
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include <weir/base/internal/listening_sockets.h>
+#include <weir/base/testing/listening_sockets.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/daemons.h>
 #include <weir/cli/internal/run_testing.h>

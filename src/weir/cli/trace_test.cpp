@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <weir/base/ranks.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/job_summary.h>
 #include <weir/cli/internal/report_page.h>

@@ -8,13 +8,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/signal_storm.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/signal_storm.h>
 #include <weir/client/file_system.h>
-#include <weir/client/internal/cluster.h>
+#include <weir/client/testing/cluster.h>
 #include <weir/embedded/embedded.h>
-#include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/storage/faulty_store.h>
 #include <weir/storage/memory_store.h>
 

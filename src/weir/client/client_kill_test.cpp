@@ -26,12 +26,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
 #include <weir/client/file_system.h>
-#include <weir/client/internal/cluster.h>
 #include <weir/client/internal/session.h>
-#include <weir/client/internal/trap_buffer.h>
+#include <weir/client/testing/cluster.h>
+#include <weir/client/testing/trap_buffer.h>
 #include <weir/layout/language.h>
 #include <weir/server/server.h>
 

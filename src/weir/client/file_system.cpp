@@ -4,6 +4,7 @@
 
 #include <weir/base/random_id.h>
 #include <weir/base/text.h>
+#include <weir/client/connection_file.h>
 #include <weir/client/internal/bound_view.h>
 #include <weir/client/internal/describe.h>
 #include <weir/client/internal/relayout.h>
@@ -60,6 +61,11 @@ FileSystem::FileSystem(std::shared_ptr<Session> session) : session_(std::move(se
 
 Result<FileSystem> FileSystem::connect(const ConnectOptions& options) {
   WEIR_TRY(auto session, Session::connect(options));
+  return FileSystem(std::move(session));
+}
+
+Result<FileSystem> FileSystem::connect(const ConnectionFile& servers, const ConnectOptions& options) {
+  WEIR_TRY(auto session, Session::connect(servers.servers, servers.key, options));
   return FileSystem(std::move(session));
 }
 

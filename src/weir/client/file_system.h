@@ -32,6 +32,8 @@ class BoundView;
 class UnderWay;
 }  // namespace internal
 
+struct ConnectionFile;
+
 struct ConnectOptions {
   /// A connection file, or addresses "tcp:HOST:PORT,..." (then the key is the file that WEIR_KEY_FILE names).  Empty: what WEIR_FS says,
   /// or else the file that `weir up` writes.
@@ -300,6 +302,8 @@ class FileSystem {
  public:
   /// \error kUnavailable, kPermission, kInvalidArgument: each names the connection file or the address
   static Result<FileSystem> connect(const ConnectOptions& options = {});
+  /// To the servers that are named there, whatever options.file_system says.
+  static Result<FileSystem> connect(const ConnectionFile& servers, const ConnectOptions& options = {});
   explicit FileSystem(std::shared_ptr<internal::Session> session);
 
   Result<File> create(const std::string& path, const layout::Partition& layout,

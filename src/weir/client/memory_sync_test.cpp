@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/client/file_system.h>
-#include <weir/client/internal/cluster.h>
+#include <weir/client/testing/cluster.h>
 #include <weir/layout/language.h>
 
 namespace weir::client {

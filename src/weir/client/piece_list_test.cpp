@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/client/internal/piece_list.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 
 namespace weir::client::internal {
 namespace {

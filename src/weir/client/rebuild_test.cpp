@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/temporary_directory.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
-#include <weir/client/internal/cluster.h>
+#include <weir/client/testing/cluster.h>
 #include <weir/embedded/embedded.h>
 #include <weir/layout/language.h>
 #include <weir/storage/disk_store.h>

@@ -9,12 +9,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/client/file_system.h>
-#include <weir/client/internal/cluster.h>
 #include <weir/client/internal/open_file.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
+#include <weir/client/testing/cluster.h>
 #include <weir/layout/language.h>
 #include <weir/wire/wire.h>
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
 #include <weir/client/file_system.h>
 #include <weir/client/internal/session.h>

@@ -10,11 +10,11 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
-#include <weir/client/internal/cluster.h>
+#include <weir/client/testing/cluster.h>
 #include <weir/layout/language.h>
-#include <weir/server/internal/life.h>
+#include <weir/wire/life.h>
 
 namespace weir::client::internal {
 namespace {
@@ -42,7 +42,7 @@ struct MappedSubfileTest : ::testing::Test {
 
   int writable = ::memfd_create("test", MFD_CLOEXEC);
   int readable = ::open(concat("/proc/self/fd/", writable).c_str(), O_RDONLY | O_CLOEXEC);
-  Result<std::unique_ptr<server::internal::Life>> life = server::internal::Life::create();
+  Result<std::unique_ptr<wire::Life>> life = wire::Life::create();
   std::shared_ptr<wire::Lifeline> lifeline;
   std::shared_ptr<MappedSubfile> whole;
 };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <weir/base/text.h>
-#include <weir/client/internal/session.h>
+#include <weir/client/connection_file.h>
 #include <weir/server/server.h>
 
 namespace weir {
@@ -59,8 +59,7 @@ Result<Embedded> embedded(const EmbeddedOptions& options) {
   for (const auto& server : out.state_->servers) WEIR_RETURN_IF_ERROR(server->set_members(addresses));
   client::ConnectOptions connect;
   connect.direct = options.direct;
-  WEIR_TRY(auto session, client::internal::Session::connect(addresses, key, connect));
-  out.state_->file_system.emplace(std::move(session));
+  WEIR_TRY(out.state_->file_system, client::FileSystem::connect(client::ConnectionFile{key, addresses}, connect));
   return out;
 }
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
-#include <weir/layout/internal/generate.h>
-#include <weir/layout/internal/oracle.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/language.h>
+#include <weir/layout/testing/generate.h>
+#include <weir/layout/testing/oracle.h>
 
 namespace weir::layout {
 namespace {

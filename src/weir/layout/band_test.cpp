@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 
 namespace weir::layout {
 namespace {

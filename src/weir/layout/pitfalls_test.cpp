@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/layout/testing/generate.h>
 
 namespace weir::layout {
 namespace {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/falls.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 
 namespace weir::layout {
 namespace {

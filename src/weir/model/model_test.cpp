@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/language.h>
 #include <weir/model/calibrate.h>
 #include <weir/model/internal/cost.h>

@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
-#include <weir/layout/internal/oracle.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/layout/testing/oracle.h>
 #include <weir/mpiio/internal/memory_map.h>
 #include <weir/mpiio/internal/type_samples.h>
 

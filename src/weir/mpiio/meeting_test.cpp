@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include <weir/base/internal/thread_time.h>
+#include <weir/base/testing/thread_time.h>
 #include <weir/base/text.h>
 #include <weir/mpiio/internal/meeting.h>
 #include <weir/mpiio/internal/testing.h>

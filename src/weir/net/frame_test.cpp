@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/net/internal/frame.h>
 #include <weir/net/net.h>
 

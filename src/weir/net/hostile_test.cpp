@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <weir/base/internal/listening_sockets.h>
-#include <weir/base/internal/temporary_directory.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/listening_sockets.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
 #include <weir/net/internal/handshake.h>
 #include <weir/net/internal/links.h>

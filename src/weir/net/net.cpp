@@ -3,8 +3,8 @@
 #include <utility>
 
 #include <weir/base/text.h>
-#include <weir/net/internal/request.h>
 #include <weir/net/internal/transports.h>
+#include <weir/net/request.h>
 
 namespace weir::net {
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 
 namespace weir::net::internal {
 namespace {

@@ -13,10 +13,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
-#include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/redist/internal/agreement.h>
 #include <weir/redist/internal/routing.h>
 #include <weir/redist/redistribution.h>

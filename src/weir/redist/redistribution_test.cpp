@@ -12,12 +12,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/array_order.h>
-#include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/model/model.h>
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 
 namespace weir::redist {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 
 namespace weir::server::internal {
 namespace {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <weir/base/internal/temporary_directory.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
 #include <weir/layout/binary.h>
 #include <weir/server/internal/peer_testing.h>

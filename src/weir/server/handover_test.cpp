@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/signal_storm.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/signal_storm.h>
 #include <weir/server/internal/handover_server.h>
 #include <weir/wire/lifeline.h>
 
@@ -125,7 +125,7 @@ TEST_F(HandoverTest, LifelinesEndWithTheServer) {
 
 // However the thread ends: here without a word.
 TEST(LifeTest, EndsWithItsThread) {
-  const auto life = Life::create();
+  const auto life = wire::Life::create();
   ASSERT_THAT(life, IsOk());
   const auto lifeline = wire::Lifeline::map((*life)->descriptor());
   ASSERT_THAT(lifeline, IsOk());
@@ -141,7 +141,7 @@ TEST(LifeTest, EndsWithItsThread) {
 
 // No code of the process runs any more: the kernel alone says it.
 TEST(LifeTest, EndsWithAKilledProcess) {
-  const auto life = Life::create();
+  const auto life = wire::Life::create();
   ASSERT_THAT(life, IsOk());
   const auto lifeline = wire::Lifeline::map((*life)->descriptor());
   ASSERT_THAT(lifeline, IsOk());

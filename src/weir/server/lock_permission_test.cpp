@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/net/internal/request.h>
+#include <weir/net/request.h>
 #include <weir/server/internal/metadata_service.h>
 #include <weir/server/internal/testing.h>
 

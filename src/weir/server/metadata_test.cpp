@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/server/internal/testing.h>
 
 namespace weir::server::internal {

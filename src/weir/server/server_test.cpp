@@ -12,7 +12,7 @@
 
 #include <weir/base/descriptor.h>
 #include <weir/layout/binary.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/server/internal/peer_testing.h>
 #include <weir/server/internal/testing.h>
 #include <weir/storage/shared_memory.h>

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/storage/internal/disk_about.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_testing.h>

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_sums.h>
 #include <weir/storage/internal/disk_testing.h>

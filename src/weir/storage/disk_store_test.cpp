@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_sums.h>
 #include <weir/storage/internal/disk_testing.h>

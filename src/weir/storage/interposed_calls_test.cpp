@@ -15,7 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/temporary_directory.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
 
 namespace weir::storage::internal {

@@ -16,8 +16,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/temporary_directory.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
 
 namespace weir::storage {

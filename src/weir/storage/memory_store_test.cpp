@@ -22,7 +22,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/huge_pages.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/storage/internal/memory_files.h>
 #include <weir/storage/internal/memory_subfile.h>
 #include <weir/storage/internal/store_conformance.h>

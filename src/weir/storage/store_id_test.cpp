@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_testing.h>
 #include <weir/storage/memory_store.h>

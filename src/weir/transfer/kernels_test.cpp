@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/transfer/internal/kernels_internal.h>
 
 namespace weir::transfer::internal {

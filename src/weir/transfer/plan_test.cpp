@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/language.h>
+#include <weir/layout/testing/generate.h>
 
 namespace weir::transfer {
 namespace {

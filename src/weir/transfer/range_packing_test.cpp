@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/binary.h>
-#include <weir/layout/internal/generate.h>
 #include <weir/layout/language.h>
+#include <weir/layout/testing/generate.h>
 
 namespace weir::transfer {
 namespace {

@@ -17,8 +17,8 @@
 #endif
 
 #include <weir/base/text.h>
-#include <weir/transfer/internal/ratio.h>
 #include <weir/transfer/plan.h>
+#include <weir/transfer/testing/ratio.h>
 
 namespace weir::transfer {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/layout/language.h>
 #include <weir/wire/internal/examples.h>
 

@@ -17,7 +17,7 @@
 #include <mpi.h>
 
 #include <weir/base/text.h>
-#include <weir/layout/internal/generate.h>
+#include <weir/layout/testing/generate.h>
 #include <weir/mpiio/internal/datatype.h>
 
 namespace weir::mpiio::internal::samples {

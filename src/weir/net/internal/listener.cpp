@@ -24,9 +24,9 @@
 #include <weir/net/internal/errors.h>
 #include <weir/net/internal/handshake.h>
 #include <weir/net/internal/links.h>
-#include <weir/net/internal/request.h>
 #include <weir/net/internal/tasks.h>
 #include <weir/net/internal/transports.h>
+#include <weir/net/request.h>
 
 namespace weir::net::internal {
 

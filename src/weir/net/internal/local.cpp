@@ -14,9 +14,9 @@
 #include <weir/net/internal/call_table.h>
 #include <weir/net/internal/errors.h>
 #include <weir/net/internal/handshake.h>
-#include <weir/net/internal/request.h>
 #include <weir/net/internal/tasks.h>
 #include <weir/net/internal/transports.h>
+#include <weir/net/request.h>
 
 namespace weir::net::internal {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 
 namespace weir::redist::internal {
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include <weir/layout/partition.h>
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 #include <weir/redist/internal/pipeline.h>
 #include <weir/redist/redistribution.h>
 

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include <weir/redist/arrays.h>
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 #include <weir/redist/internal/shared_routes.h>
 #include <weir/transfer/plan.h>
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 #include <weir/redist/internal/pipeline.h>
 #include <weir/redist/redistribution.h>
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 #include <weir/redist/internal/shared_memory.h>
 #include <weir/redist/internal/shared_ring.h>
 

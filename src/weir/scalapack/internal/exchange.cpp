@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 
 namespace weir::scalapack::internal {
 
 namespace {
 
-using redist::internal::check_mpi;
+using redist::check_mpi;
 
 constexpr Offset kLine = 64;
 // An odd number of cache lines, so that buffers side by side do not compete for the same places in the cache.

@@ -13,8 +13,8 @@ namespace weir::scalapack::internal {
 
 namespace {
 
-using redist::internal::check_mpi;
-using redist::internal::Comm;
+using redist::check_mpi;
+using redist::Comm;
 
 int forget(MPI_Comm, int, void* session, void*) {
   delete static_cast<Session*>(session);

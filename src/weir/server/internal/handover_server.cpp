@@ -58,7 +58,7 @@ Result<std::unique_ptr<HandoverServer>> HandoverServer::start(Clock::duration li
   WEIR_TRY(server->listener_, listen_abstract(server->name_));
   server->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->wake_.is_open()) return io_error("eventfd");
-  WEIR_TRY(server->life_, Life::create());
+  WEIR_TRY(server->life_, wire::Life::create());
   std::promise<Status> begun;
   server->thread_ = std::thread([it = server.get(), &begun] {
     const Status status = it->life_->begin();

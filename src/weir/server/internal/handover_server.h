@@ -16,7 +16,7 @@
 
 #include <weir/base/descriptor.h>
 #include <weir/base/result.h>
-#include <weir/server/internal/life.h>
+#include <weir/wire/life.h>
 
 namespace weir::server::internal {
 
@@ -63,8 +63,8 @@ class HandoverServer {
   std::string name_;
   std::chrono::steady_clock::duration lifetime_{};
   Descriptor listener_;
-  Descriptor wake_;             // an eventfd: look at stopping_ and offers_ again
-  std::unique_ptr<Life> life_;  // lasts as long as the thread
+  Descriptor wake_;                   // an eventfd: look at stopping_ and offers_ again
+  std::unique_ptr<wire::Life> life_;  // lasts as long as the thread
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::list<Offer> offers_;  // guarded by mutex_; oldest first

@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/net/net.h>
 #include <weir/wire/wire.h>
 

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/base/internal/temporary_directory.h>
-#include <weir/base/testing.h>
+#include <weir/base/testing/matchers.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
 #include <weir/net/net.h>

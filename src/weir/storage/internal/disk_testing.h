@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <weir/base/checked.h>
-#include <weir/base/internal/temporary_directory.h>
 #include <weir/base/result.h>
+#include <weir/base/testing/temporary_directory.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {

@@ -14,7 +14,7 @@
 #include <weir/base/descriptor.h>
 #include <weir/base/result.h>
 
-namespace weir::server::internal {
+namespace weir::wire {
 
 class Life {
  public:
@@ -35,10 +35,10 @@ class Life {
 
  private:
   Life() = default;
-  Descriptor shown_;
+  weir::Descriptor shown_;
   std::atomic<std::uint32_t>* word_ = nullptr;
   robust_list entry_{};
   robust_list_head list_{};
 };
 
-}  // namespace weir::server::internal
+}  // namespace weir::wire

@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
-#include <weir/layout/internal/oracle.h>
 #include <weir/layout/partition.h>
+#include <weir/layout/testing/oracle.h>
 
 namespace weir::layout::oracle {
 

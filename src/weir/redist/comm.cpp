@@ -1,11 +1,11 @@
-#include <weir/redist/internal/comm.h>
+#include <weir/redist/comm.h>
 
 #include <utility>
 
 #include <weir/base/backoff.h>
 #include <weir/base/text.h>
 
-namespace weir::redist::internal {
+namespace weir::redist {
 
 namespace {
 
@@ -70,4 +70,4 @@ Comm::~Comm() {
   if (comm_ != MPI_COMM_NULL && is_mpi_running()) MPI_Comm_free(&comm_);
 }
 
-}  // namespace weir::redist::internal
+}  // namespace weir::redist

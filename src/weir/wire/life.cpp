@@ -1,4 +1,4 @@
-#include <weir/server/internal/life.h>
+#include <weir/wire/life.h>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 #include <weir/base/text.h>
 
-namespace weir::server::internal {
+namespace weir::wire {
 
 namespace {
 
@@ -25,14 +25,14 @@ Status error(const char* step) {
 
 Result<std::unique_ptr<Life>> Life::create() {
   std::unique_ptr<Life> life(new Life);
-  const Descriptor file(memfd_create("weir-lifeline", MFD_CLOEXEC));
+  const weir::Descriptor file(memfd_create("weir-lifeline", MFD_CLOEXEC));
   if (!file.is_open()) return error("memfd_create");
   if (ftruncate(file.get(), sizeof(Word)) != 0) return error("ftruncate");
   void* memory = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return error("mmap");
   life->word_ = new (memory) Word(0);
   // Opened again, it is read-only for good; a duplicate would keep the right to write.
-  life->shown_ = Descriptor(open(concat("/proc/self/fd/", file.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  life->shown_ = weir::Descriptor(open(concat("/proc/self/fd/", file.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!life->shown_.is_open()) return error("open for reading");
   return life;
 }
@@ -59,4 +59,4 @@ void Life::end() {
   syscall(SYS_set_robust_list, nullptr, sizeof list_);
 }
 
-}  // namespace weir::server::internal
+}  // namespace weir::wire

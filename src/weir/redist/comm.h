@@ -6,7 +6,7 @@
 
 #include <weir/base/result.h>
 
-namespace weir::redist::internal {
+namespace weir::redist {
 
 /// Ok, or kIoError with MPI's own words: "MPI_Isend to rank 3: ...".
 Status check_mpi(int code, std::string_view what);
@@ -37,4 +37,4 @@ class Comm {
   int size_ = 0;
 };
 
-}  // namespace weir::redist::internal
+}  // namespace weir::redist
