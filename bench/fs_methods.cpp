@@ -161,7 +161,8 @@ void Part::check(std::size_t method) {
 }
 
 Costs Part::costs_of_write(std::size_t method) {
-  // Twice: the first write makes the view known to the targets, which counts for views, and is of no interest for the linear one.
+  // Twice: the first write makes the view known to the targets, which counts for views, and is of no interest for the
+  // linear one.
   if (method == kView) view_.emplace(expect(file_->view(element_)));
   if (method != kView) write(method);
   const client::AccessReport before = view_of(method).report();

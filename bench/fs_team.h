@@ -1,6 +1,7 @@
 #pragma once
 
-// Processes that measure together: servers and workers, each a process of its own, forked before any of them touches the network.
+// Processes that measure together: servers and workers, each a process of its own, forked before any of them touches
+// the network.
 
 #include <cstdint>
 #include <functional>
@@ -49,7 +50,8 @@ class Buffer {
 
 struct TeamShared;
 
-/// A worker as one of several.  All functions but rank() and size() are collective: every member calls them in the same order.
+/// A worker as one of several.  All functions but rank() and size() are collective: every member calls them in the same
+/// order.
 class Team {
  public:
   Team(TeamShared& shared, int group, int rank, int size) : shared_(shared), group_(group), rank_(rank), size_(size) {}
@@ -59,7 +61,8 @@ class Team {
   [[nodiscard]] bool is_first() const { return rank_ == 0; }
 
   void barrier() const;
-  /// Calls `work` so many times in every member.  \returns seconds from the first start to the last end, the same everywhere
+  /// Calls `work` so many times in every member.  \returns seconds from the first start to the last end, the same
+  /// everywhere
   [[nodiscard]] double time(const std::function<void()>& work, int repeats) const;
   /// Repeats that make time() about as long as asked for.
   [[nodiscard]] int repeats_for(const std::function<void()>& work, double seconds) const;

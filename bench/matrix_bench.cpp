@@ -1,5 +1,5 @@
-// A matrix of bytes, written by four workers in blocks of rows (r) to a file of four subfiles: blocks of columns (c), squares (b), rows (r).
-// The phases of a write by message, as the parallel file model's experiment has them.
+// A matrix of bytes, written by four workers in blocks of rows (r) to a file of four subfiles: blocks of columns (c),
+// squares (b), rows (r).  The phases of a write by message, as the parallel file model's experiment has them.
 
 #include <algorithm>
 #include <chrono>

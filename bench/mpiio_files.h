@@ -40,7 +40,8 @@ struct Job {
   std::vector<std::byte> memory;
 };
 
-/// From the start of the first rank to the end of the last: ranks that share a core do not run at the same time.  Collective, on one host.
+/// From the start of the first rank to the end of the last: ranks that share a core do not run at the same time.
+/// Collective, on one host.
 double seconds_of(const std::function<void()>& turn);
 
 /// A file of the MPI library, or of Weir: the calls are the same.
@@ -63,8 +64,8 @@ class MpiFile {
   MPI_File file_ = MPI_FILE_NULL;
 };
 
-/// What an expert would write: who owns which part of the file is worked out beforehand, then pack, MPI_Alltoallv, unpack, one pwrite (pread)
-/// of a contiguous part per rank.
+/// What an expert would write: who owns which part of the file is worked out beforehand, then pack, MPI_Alltoallv,
+/// unpack, one pwrite (pread) of a contiguous part per rank.
 class Manual {
  public:
   Manual(const Pattern& pattern, std::string path);

@@ -1,4 +1,5 @@
-// Many small files, many open files, many views: rates against the local file system, and memory for each at the server.
+// Many small files, many open files, many views: rates against the local file system, and memory for each at the
+// server.
 
 #include <algorithm>
 #include <cerrno>
@@ -242,7 +243,8 @@ class MemoryBench {
     for (int i = 0; i < amounts_.open_files; ++i) files.push_back(expect(system_.open(name(i))));
   }
 
-  // Views of every second 8 bytes, each from another place on; a byte is read through each, so that the server must know it.
+  // Views of every second 8 bytes, each from another place on; a byte is read through each, so that the server must
+  // know it.
   void register_views(const std::vector<File>& files, std::vector<View>& views) {
     std::byte byte{};
     for (int i = 0; i < amounts_.views; ++i) {

@@ -15,8 +15,9 @@ struct FreeMemory {
 };
 using AlignedMemory = std::unique_ptr<std::byte, FreeMemory>;
 
-/// Memory that begins where a page does; from kHugePageBytes on where a huge page does, and made of those, if the system gives any to those who ask.
-/// Disks take and give bytes without a copy then, and in few pieces.  Never null: throws std::bad_alloc.
+/// Memory that begins where a page does; from kHugePageBytes on where a huge page does, and made of those, if the
+/// system gives any to those who ask.  Disks take and give bytes without a copy then, and in few pieces.  Never null:
+/// throws std::bad_alloc.
 /// \pre bytes is a multiple of kPageBytes; from kHugePageBytes on, of that
 AlignedMemory make_aligned_memory(std::size_t bytes);
 

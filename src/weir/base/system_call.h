@@ -4,7 +4,8 @@
 
 namespace weir {
 
-/// Makes a system call again for as long as signals interrupt it: programs have timers and profilers, which are no reason for anything to fail.
+/// Makes a system call again for as long as signals interrupt it: programs have timers and profilers, which are no
+/// reason for anything to fail.
 template <typename Call>
 auto uninterrupted(Call call) -> decltype(call()) {
   for (;;) {

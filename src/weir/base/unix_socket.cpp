@@ -74,7 +74,8 @@ bool receive_descriptors(int connection, std::span<Descriptor> descriptors) {
   const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
   if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
     return descriptors.empty();
-  // Whatever came is ours to close, also if it is more or less than was expected, as when this process has no room for all.
+  // Whatever came is ours to close, also if it is more or less than was expected, as when this process has no room for
+  // all.
   const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
   Descriptor came[kMostDescriptors];
   for (std::size_t i = 0; i < count && i < kMostDescriptors; ++i) {

@@ -19,7 +19,8 @@ struct UnixAddress {
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// The abstract socket of this name, which is gone with the last descriptor of it.  \returns false if the name is empty or too long
+/// The abstract socket of this name, which is gone with the last descriptor of it.  \returns false if the name is empty
+/// or too long
 bool make_abstract(std::string_view name, UnixAddress& address);
 
 /// Takes connections to it; reads and writes do not wait.  \error kInvalidArgument, kIoError

@@ -59,7 +59,8 @@ class CopyCommandsTest : public testing::FileCommandsTest {
     return local(name);
   }
 
-  // Interrupted when it first tells how far it is.  (By SIGTERM: where tests run in the background, shells have them ignore SIGINT.)
+  // Interrupted when it first tells how far it is.  (By SIGTERM: where tests run in the background, shells have them
+  // ignore SIGINT.)
   Outcome run_interrupted(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--fs", fs_});
     std::vector<const char*> argv{"weir"};
@@ -203,7 +204,8 @@ TEST_P(CopyCommandsTest, InterruptedCopiesLeaveNothing) {
 TEST_P(CopyCommandsTest, GoesOnWithAnInterruptedCopyIfAsked) {
   const std::string source = make_local("source", 24'000'000);
   const client::FileSystem fs = connect();
-  // A part that a copy by one job left after 20 MiB.  What it has is told apart from the source, to see that it is used.
+  // A part that a copy by one job left after 20 MiB.  What it has is told apart from the source, to see that it is
+  // used.
   constexpr Offset kGood = Offset{12} << 20;  // the last window is copied again
   const std::vector<std::byte> part(std::size_t{20} << 20, std::byte{'x'});
   {

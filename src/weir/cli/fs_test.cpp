@@ -1,4 +1,5 @@
-// The commands on files, as a user types them: servers are started as processes of their own, in a directory of the test's.
+// The commands on files, as a user types them: servers are started as processes of their own, in a directory of the
+// test's.
 
 #include <algorithm>
 #include <atomic>

@@ -12,10 +12,11 @@ namespace internal {
 class Session;
 }
 
-/// A number that processes share, in the memory of server 0: `FileSystem::make_counter` makes one, and others find it by its id.
+/// A number that processes share, in the memory of server 0: `FileSystem::make_counter` makes one, and others find it
+/// by its id.
 ///
-/// Every call is one message, and exact however many clients call.  A counter is gone when it is removed, and when the last handle of the
-/// last client is (or its connection); it survives no server: kNotFound then.
+/// Every call is one message, and exact however many clients call.  A counter is gone when it is removed, and when the
+/// last handle of the last client is (or its connection); it survives no server: kNotFound then.
 ///
 /// A copy is the same handle.  \threadsafety Safe from any thread.
 class Counter {
@@ -23,7 +24,8 @@ class Counter {
   [[nodiscard]] std::uint64_t id() const;
 
   /// Adds.  \returns the value from before
-  /// \error kOutOfRange if the sum would leave [-2^62, 2^62]: nothing is added.  kUnavailable, kTimedOut: whether it was added is not known
+  /// \error kOutOfRange if the sum would leave [-2^62, 2^62]: nothing is added.  kUnavailable, kTimedOut: whether it
+  /// was added is not known
   Result<Offset> fetch_add(Offset delta) const;
   Status set(Offset value) const;
   Result<Offset> get() const;

@@ -105,8 +105,8 @@ void append_pieces(const Band& band, std::size_t depth, const Piece& at, std::ve
   }
 }
 
-// A window cuts families into heads, bodies and tails that may go on in each other at single turns only, which join() does not see.
-// Where there are few pieces, they are joined one by one.
+// A window cuts families into heads, bodies and tails that may go on in each other at single turns only, which join()
+// does not see.  Where there are few pieces, they are joined one by one.
 std::vector<Band> join_singly(std::vector<Band> bands, Order order) {
   constexpr Offset kFewPieces = 256;
   Offset pieces = 0;

@@ -4,14 +4,16 @@
 
 namespace weir::layout {
 
-/// A run with its loops sorted by step in one address space, slowest first: stepped like an odometer, its pieces come in order.
+/// A run with its loops sorted by step in one address space, slowest first: stepped like an odometer, its pieces come
+/// in order.
 struct Band {
   Piece piece;
   std::vector<Loop> loops;
 };
 
-/// The runs of a mapping in the order asked for.  Those that continue each other at every turn are one band, so that patterns
-/// which fit are walked in long pieces, and one that fits throughout in a single piece, however many segments it has.
+/// The runs of a mapping in the order asked for.  Those that continue each other at every turn are one band, so that
+/// patterns which fit are walked in long pieces, and one that fits throughout in a single piece, however many segments
+/// it has.
 std::vector<Band> bands_of(const Mapping& mapping, Order order);
 
 /// The same, repeated with the mapping's period to the end of the file.  \pre mapping.is_periodic()
@@ -20,8 +22,8 @@ std::vector<Band> endless_bands_of(const Mapping& mapping, Order order);
 /// Pieces that the loops of a band yield.
 Offset piece_count(const Band& band) noexcept;
 
-/// True if a turn of every loop ends before the next one starts: pieces come in ascending order, and a range of the address space
-/// cuts off whole turns.
+/// True if a turn of every loop ends before the next one starts: pieces come in ascending order, and a range of the
+/// address space cuts off whole turns.
 bool is_nested(const Band& band, Order order) noexcept;
 
 Offset key_of(const Piece& piece, Order order) noexcept;

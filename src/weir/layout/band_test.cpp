@@ -30,7 +30,8 @@ void append_bytes(const Piece& piece, std::span<const Loop> loops, std::vector<B
   }
 }
 
-// Pieces that continue each other in both elements are joined wherever they lie in the file, unless its order is asked for.
+// Pieces that continue each other in both elements are joined wherever they lie in the file, unless its order is asked
+// for.
 std::vector<Byte> sorted(std::vector<Byte> bytes, Order order) {
   if (order != Order::kFile) {
     for (Byte& byte : bytes) std::get<0>(byte) = 0;
@@ -63,7 +64,8 @@ Mapping windowed(const Pattern& a, const Pattern& b, const Window& window) {
   return std::move(mapping).value();
 }
 
-// Whatever is joined, split or melted: the bytes stay the same, there are no more bands than runs, and loops are sorted.
+// Whatever is joined, split or melted: the bytes stay the same, there are no more bands than runs, and loops are
+// sorted.
 TEST(BandTest, BandsHoldTheBytesOfTheRuns) {
   for_cases(1500, [](Random& random) {
     const Pattern a = oracle::random_pattern(random);
@@ -84,8 +86,8 @@ TEST(BandTest, BandsHoldTheBytesOfTheRuns) {
   });
 }
 
-// A window on two layouts that keep every byte in place cuts their families into heads, bodies and tails that go on in each other at
-// single turns; all of them together are one piece.
+// A window on two layouts that keep every byte in place cuts their families into heads, bodies and tails that go on in
+// each other at single turns; all of them together are one piece.
 TEST(BandTest, WindowsOnContiguousElementsAreOnePiece) {
   for_cases(2000, [](Random& random) {
     const auto whole = [&random] {

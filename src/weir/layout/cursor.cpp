@@ -1,8 +1,9 @@
 #include <weir/layout/mapping.h>
 
-// How the cursor walks: the range is intersected symbolically, as one window if the budget allows, else window by window of
-// adaptive size.  Runs that continue each other are joined, and each of what is left becomes a track: an odometer that yields
-// its pieces in the order asked for.  A heap merges the tracks, and neighbours that continue each other leave as one piece.
+// How the cursor walks: the range is intersected symbolically, as one window if the budget allows, else window by
+// window of adaptive size.  Runs that continue each other are joined, and each of what is left becomes a track: an
+// odometer that yields its pieces in the order asked for.  A heap merges the tracks, and neighbours that continue each
+// other leave as one piece.
 
 #include <algorithm>
 #include <queue>

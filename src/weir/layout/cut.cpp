@@ -11,9 +11,9 @@ namespace {
 
 constexpr Offset kForever = std::numeric_limits<Offset>::max();
 
-// What a window [first, last] leaves of a set, and how far the window may move towards lower offsets, by any amount up to
-// `slack`, before it leaves something else.  The slack lets a run of interleaved blocks be cut in one step where each block
-// sees the same part of the window.
+// What a window [first, last] leaves of a set, and how far the window may move towards lower offsets, by any amount up
+// to `slack`, before it leaves something else.  The slack lets a run of interleaved blocks be cut in one step where
+// each block sees the same part of the window.
 struct Part {
   FallsSet set;
   Offset slack = kForever;

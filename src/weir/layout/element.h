@@ -11,11 +11,11 @@ namespace internal {
 class Trees;  // the element compiled for look-ups
 }
 
-/// An ordered sequence of file bytes with a linear address space of its own: a set of nested FALLS, placed at a displacement
-/// and repeated for ever with a period.
+/// An ordered sequence of file bytes with a linear address space of its own: a set of nested FALLS, placed at a
+/// displacement and repeated for ever with a period.
 ///
-/// Element offset y and file offset x: y counts the bytes of the sequence, period after period.  A subfile is an element of a
-/// file's layout, a view is an element that a process reads and writes through; the type is the same.
+/// Element offset y and file offset x: y counts the bytes of the sequence, period after period.  A subfile is an
+/// element of a file's layout, a view is an element that a process reads and writes through; the type is the same.
 ///
 /// Immutable; copies share.  \threadsafety Safe from any thread.
 class Element {
@@ -43,7 +43,8 @@ class Element {
 
   /// True if element order is file order.
   [[nodiscard]] bool is_monotone() const noexcept;
-  /// True if it holds all bytes from disp() on, in order: it then repeats after any number of bytes, whatever its period.
+  /// True if it holds all bytes from disp() on, in order: it then repeats after any number of bytes, whatever its
+  /// period.
   [[nodiscard]] bool is_endless() const noexcept;
 
   /// The element offset of file byte x; nothing if x is not on the element.  No allocation.

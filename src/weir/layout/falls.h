@@ -7,9 +7,9 @@
 //   nested    (l, r, s, n, {I})   in each of the n blocks only the bytes of the set I, relative to the block's left end
 //   set       {f, g, ...}         the bytes of f, then those of g, ...: a *sequence*, in the order written
 //
-// The order is part of the meaning: {(4,5,-,1),(0,1,-,1)} and {(0,1,-,1),(4,5,-,1)} hold the same bytes in another order,
-// and {(0,0,4,2),(2,2,4,2)} is the sequence 0 4 2 6.  Blocks of a nested FALLS may interleave (s shorter than the block)
-// as long as no byte occurs twice: (0,12,1,4,{(0,0,4,4)}) walks a 4 x 4 array of bytes column by column.
+// The order is part of the meaning: {(4,5,-,1),(0,1,-,1)} and {(0,1,-,1),(4,5,-,1)} hold the same bytes in another
+// order, and {(0,0,4,2),(2,2,4,2)} is the sequence 0 4 2 6.  Blocks of a nested FALLS may interleave (s shorter than
+// the block) as long as no byte occurs twice: (0,12,1,4,{(0,0,4,4)}) walks a 4 x 4 array of bytes column by column.
 //
 // Corner cases: the empty set is a legal sequence of no bytes; n = 1 makes s meaningless (written `-`); n = 0, l > r,
 // negative offsets and a block that does not hold its inner set are errors, as is all that leaves [0, 2^62].
@@ -67,9 +67,9 @@ Offset node_count(const FallsSet& set) noexcept;
 /// \pre check() of the set and of `falls` is ok, but for offsets below 0.
 void append_joined(FallsSet& set, Falls falls);
 
-/// An equal sequence with fewer nodes where one of these applies: adjacent leaves merge, children move up, equal neighbours
-/// fold into a family, nested families with fitting strides become one.  Idempotent; never more nodes than before.  Lists of thousands of
-/// members of which hardly any would go are left as they are.
+/// An equal sequence with fewer nodes where one of these applies: adjacent leaves merge, children move up, equal
+/// neighbours fold into a family, nested families with fitting strides become one.  Idempotent; never more nodes than
+/// before.  Lists of thousands of members of which hardly any would go are left as they are.
 /// \pre check(set) is ok.
 FallsSet simplify(FallsSet set);
 

@@ -117,7 +117,8 @@ std::vector<internal::Chain> chains(const Mapping& mapping, Offset Run::*start, 
   return out;
 }
 
-// After which both repeat.  An element without gaps repeats after any number of bytes: a file of one subfile fits all views, however it is written.
+// After which both repeat.  An element without gaps repeats after any number of bytes: a file of one subfile fits all
+// views, however it is written.
 Result<Offset> common_period(const Element& a, const Element& b) {
   if (a.is_endless() && b.is_endless()) return std::max(a.period(), b.period());
   if (a.is_endless()) return b.period();

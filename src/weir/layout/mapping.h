@@ -70,8 +70,8 @@ class Mapping {
   [[nodiscard]] Offset bytes() const noexcept;            ///< In one period, or in all.
   [[nodiscard]] std::size_t node_count() const noexcept;  ///< FALLS nodes: a run of k loops is a nest of max(k, 1).
 
-  /// The same bytes as FALLS, ascending where families do not interleave, simplified: in the file (relative to disp()), and the
-  /// projections on the address spaces of a and of b.
+  /// The same bytes as FALLS, ascending where families do not interleave, simplified: in the file (relative to disp()),
+  /// and the projections on the address spaces of a and of b.
   [[nodiscard]] FallsSet file_falls() const;
   [[nodiscard]] FallsSet a_falls() const;
   [[nodiscard]] FallsSet b_falls() const;
@@ -86,17 +86,18 @@ class Mapping {
   Offset b_period_ = 0;
 };
 
-/// The mapping over one common period, from the larger displacement on: the least common multiple of both, or that of the one if the other has no gaps.
-/// Cost depends on the number of FALLS nodes and on how the strides fit, not on bytes or segments.
+/// The mapping over one common period, from the larger displacement on: the least common multiple of both, or that of
+/// the one if the other has no gaps.  Cost depends on the number of FALLS nodes and on how the strides fit, not on
+/// bytes or segments.
 /// \error kTooComplex if the budget does not suffice or the common period exceeds 2^62: use a window or a PieceCursor.
 Result<Mapping> intersect(const Element& a, const Element& b, const Budget& budget = {});
 
 /// The mapping inside a window; finite.
 Result<Mapping> intersect(const Element& a, const Element& b, const Window& window, const Budget& budget = {});
 
-/// The composition of a mapping with a map of memory: offsets of a (of b) become offsets in memory where the element's bytes do not lie
-/// packed but as `memory` says, byte y at memory.unmap(y).  `file` of the result is the offset of a (of b) that was replaced.
-/// Of a periodic mapping, one period; the result is finite.
+/// The composition of a mapping with a map of memory: offsets of a (of b) become offsets in memory where the element's
+/// bytes do not lie packed but as `memory` says, byte y at memory.unmap(y).  `file` of the result is the offset of a
+/// (of b) that was replaced.  Of a periodic mapping, one period; the result is finite.
 /// \error kTooComplex as intersect()
 Result<Mapping> compose_a(const Mapping& mapping, const Element& memory, const Budget& budget = {});
 Result<Mapping> compose_b(const Mapping& mapping, const Element& memory, const Budget& budget = {});
@@ -114,9 +115,9 @@ enum class Order { kFile, kA, kB };
 
 /// Walks the pieces common to two elements inside a window, in the order asked for, without listing them first.
 ///
-/// Pieces are maximal: neighbours that continue each other in both elements come as one.  (In file order they must continue
-/// each other in the file too.)  Memory is bounded by `budget` whatever the periods: a window that needs more runs than that
-/// is worked on part by part.
+/// Pieces are maximal: neighbours that continue each other in both elements come as one.  (In file order they must
+/// continue each other in the file too.)  Memory is bounded by `budget` whatever the periods: a window that needs more
+/// runs than that is worked on part by part.
 class PieceCursor {
  public:
   PieceCursor(const Element& a, const Element& b, Order order, const Window& window = {}, const Budget& budget = {});

@@ -1,9 +1,9 @@
 #include <weir/layout/match.h>
 
-// Breaks are counted by structure.  The mapping between view and subfile, in view order, is a set of bands; the number of their
-// pieces is a product of counts.  A piece is no break where another starts just at its end in both address spaces.  How often that
-// happens is itself an intersection: of the ends of all pieces with the starts of all pieces, both as families of single bytes
-// at their view offset (file side) that carry their subfile offset (element side).
+// Breaks are counted by structure.  The mapping between view and subfile, in view order, is a set of bands; the number
+// of their pieces is a product of counts.  A piece is no break where another starts just at its end in both address
+// spaces.  How often that happens is itself an intersection: of the ends of all pieces with the starts of all pieces,
+// both as families of single bytes at their view offset (file side) that carry their subfile offset (element side).
 
 #include <algorithm>
 #include <numeric>

@@ -6,8 +6,9 @@ namespace weir::layout {
 
 /// How well a view fits a layout, and what that is made of.
 ///
-/// Looked at is one common period of both, from the first whole period of the view that lies behind both displacements, as if it
-/// went on for ever: the last byte has a successor too.  docs/algebra.md says why the degree is made like this.
+/// Looked at is one common period of both, from the first whole period of the view that lies behind both displacements,
+/// as if it went on for ever: the last byte has a successor too.  docs/algebra.md says why the degree is made like
+/// this.
 struct Match {
   double degree = 1;     ///< 1 / (1 + kBreakBytes * breaks / bytes + (targets - 1) / subfiles)
   Offset bytes = 0;      ///< Of the view in what was looked at.
@@ -19,8 +20,8 @@ struct Match {
 /// A break costs about as much as moving this many bytes.
 inline constexpr Offset kBreakBytes = 4096;
 
-/// An empty view has degree 1.  View bytes below the displacement of the layout, which no subfile holds, count as one more target
-/// and one more break.
+/// An empty view has degree 1.  View bytes below the displacement of the layout, which no subfile holds, count as one
+/// more target and one more break.
 /// \error what Partition::element says.
 Result<Match> match(const Element& view, const Partition& layout);
 

@@ -1,5 +1,5 @@
-// The worked examples of Isaila and Tichy, "Mapping functions and data redistribution for parallel files", sections 4 to 8,
-// figure by figure.
+// The worked examples of Isaila and Tichy, "Mapping functions and data redistribution for parallel files", sections 4
+// to 8, figure by figure.
 
 #include <array>
 
@@ -123,8 +123,8 @@ TEST(PaperTest, Figure6ExtendingAndAligning) {
   EXPECT_EQ(oracle::expand(mapping), expected);
 }
 
-// The view and the subfile of figures 7 and 8: 8 bytes each of a pattern of 32.  The inner FALLS of V is (0,1,4,2): only that
-// gives the 8 bytes and the projection that the text states, and it is what figure 5(b) shows after the cut.
+// The view and the subfile of figures 7 and 8: 8 bytes each of a pattern of 32.  The inner FALLS of V is (0,1,4,2):
+// only that gives the 8 bytes and the projection that the text states, and it is what figure 5(b) shows after the cut.
 Element figure7_view() { return oracle::make({{0, 7, 16, 2, {{0, 1, 4, 2, {}}}}}, {.period = 32}); }
 Element figure7_subfile() { return oracle::make({{0, 3, 8, 4, {{0, 0, 2, 2, {}}}}}, {.period = 32}); }
 
@@ -144,7 +144,8 @@ TEST(PaperTest, Figure7IntersectionAndProjections) {
 }
 
 TEST(PaperTest, Figure7WithTheInnerFallsAsPrinted) {
-  // Section 7.3 prints V with the inner FALLS (0,1,-,1): the same common bytes, but V has 4 bytes and the projection moves.
+  // Section 7.3 prints V with the inner FALLS (0,1,-,1): the same common bytes, but V has 4 bytes and the projection
+  // moves.
   const Element view = oracle::make({{0, 7, 16, 2, {{0, 1, 0, 1, {}}}}}, {.period = 32});
   const Mapping mapping = mapping_of(view, figure7_subfile());
   EXPECT_EQ(view.size(), 4);

@@ -39,8 +39,8 @@ struct Hpf {
   friend bool operator==(const Hpf&, const Hpf&) = default;
 };
 
-/// tiles(shape=[4096,4096], elem=8, tile=[256,256], over=4): tiles, clipped at the array's edge, numbered in array order and
-/// dealt round robin, each stored whole in array order.  Elements are not monotone.
+/// tiles(shape=[4096,4096], elem=8, tile=[256,256], over=4): tiles, clipped at the array's edge, numbered in array
+/// order and dealt round robin, each stored whole in array order.  Elements are not monotone.
 struct Tiles {
   std::vector<Offset> shape;
   Offset elem = 1;
@@ -66,9 +66,9 @@ class Partition {
  public:
   struct Options {
     Offset disp = 0;
-    /// 0: the default.  Stripe, hpf and tiles have just one possible period.  Explicit elements: the sum of their sizes if
-    /// that reaches just to the last byte, as it does when they cover the period; otherwise (a view with gaps) the largest
-    /// stride * count or right end + 1 of any outermost FALLS.
+    /// 0: the default.  Stripe, hpf and tiles have just one possible period.  Explicit elements: the sum of their sizes
+    /// if that reaches just to the last byte, as it does when they cover the period; otherwise (a view with gaps) the
+    /// largest stride * count or right end + 1 of any outermost FALLS.
     Offset period = 0;
   };
 

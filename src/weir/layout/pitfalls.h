@@ -6,10 +6,10 @@ namespace weir::layout {
 
 /// Processor-indexed tagged families (PITFALLS): one description of what every process of a grid holds.
 ///
-/// One level per array dimension, outermost in the file first.  A level deals `extent` indices in blocks of `block` indices to
-/// `processes` processes in turn: in the literature's (l, r, s, n, d, p) the process with coordinate c holds the family
-/// (c*d, c*d + block-1, s, n) with d = block, s = block*processes, cut off at the extent.  The innermost index is one array
-/// element of `elem` bytes.
+/// One level per array dimension, outermost in the file first.  A level deals `extent` indices in blocks of `block`
+/// indices to `processes` processes in turn: in the literature's (l, r, s, n, d, p) the process with coordinate c holds
+/// the family (c*d, c*d + block-1, s, n) with d = block, s = block*processes, cut off at the extent.  The innermost
+/// index is one array element of `elem` bytes.
 struct Pitfalls {
   struct Level {
     Offset extent = 1;
@@ -25,7 +25,8 @@ struct Pitfalls {
   /// Bytes of the whole array.  \error kOutOfRange beyond 2^62.
   [[nodiscard]] Result<Offset> bytes() const;
 
-  /// What the process with these coordinates (one per level, same order) holds, last level fastest; computed for it alone.
+  /// What the process with these coordinates (one per level, same order) holds, last level fastest; computed for it
+  /// alone.
   /// \pre bytes() is ok, coordinates are in range.
   [[nodiscard]] FallsSet evaluate(const std::vector<Offset>& coordinates) const;
 };

@@ -1,6 +1,7 @@
 #include <weir/layout/falls.h>
 
-// Rewriting rules, each of which keeps the sequence of bytes (not only the set) and lowers the number of nodes or flattens:
+// Rewriting rules, each of which keeps the sequence of bytes (not only the set) and lowers the number of nodes or
+// flattens:
 //
 //   promote   (l,r,s,n,{c}) with a single block c          -> (l+lc, l+rc, s, n, Ic)
 //             (l,r,-,1,{c, d, ...})                        -> c, d, ... moved by l
@@ -209,8 +210,8 @@ bool simplify_once(FallsSet& set) {
   return fold_repeats(set) || is_changed;
 }
 
-// Whether to read all of a long list is worth the little that would be found.  A few stretches tell: only neighbours are ever joined or
-// folded.
+// Whether to read all of a long list is worth the little that would be found.  A few stretches tell: only neighbours
+// are ever joined or folded.
 bool is_irregular(const FallsSet& set) {
   constexpr std::size_t kStretches = 8;
   constexpr std::size_t kMembers = 256;

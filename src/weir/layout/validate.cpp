@@ -2,9 +2,9 @@
 
 // Whether explicit elements are disjoint and cover the period, told from their structure.
 //
-// Stripe, hpf and tiles are layouts by construction.  For explicit elements: the lowest byte that two of them (or one of them
-// twice) hold is found by intersecting their trees; below it every byte counts once, so "bytes covered below x" == x until the
-// first uncovered byte, which a bisection finds.
+// Stripe, hpf and tiles are layouts by construction.  For explicit elements: the lowest byte that two of them (or one
+// of them twice) hold is found by intersecting their trees; below it every byte counts once, so "bytes covered below x"
+// == x until the first uncovered byte, which a bisection finds.
 
 #include <algorithm>
 

@@ -163,7 +163,8 @@ Offset stride_for(Offset length, double ratio) {
 // Several of each kind of kernel; see cost.cpp.
 std::vector<Offset> lengths_for(Path path, bool is_large, bool quick) {
   if (quick) return {4, 8, 12, 32, 40, 64, 100, 256, 2048};
-  // Large working sets take long, and what the kernels do matters less; local copies are a small part of most redistributions.
+  // Large working sets take long, and what the kernels do matters less; local copies are a small part of most
+  // redistributions.
   if (is_large || path == Path::kCopy)
     return {2, 4, 8, 12, 16, 24, 32, 36, 40, 64, 128, 256, 300, 1000, 1024, 2048, 8192};
   return {1,  2,  3,   4,   6,   8,   12,  16,  20,   24,   32,   36,   40,   48,
@@ -250,8 +251,9 @@ class Calibrator {
     std::size_t one;
   };
 
-  // As a redistribution does it: sweep after sweep over an array, each visiting pieces `stride` apart and starting a piece (at least a
-  // line) after the one before, until every line was visited once.  Both sides together are the working set.
+  // As a redistribution does it: sweep after sweep over an array, each visiting pieces `stride` apart and starting a
+  // piece (at least a line) after the one before, until every line was visited once.  Both sides together are the
+  // working set.
   void add_point(Path path, Offset length, Offset stride, double working_set, bool is_aligned) {
     const internal::Sweeps sweeps = internal::sweeps_over(path, length, stride, working_set, machine_.line_bytes);
     const auto room = static_cast<Offset>(kArenaBytes);

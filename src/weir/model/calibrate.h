@@ -16,7 +16,8 @@ struct Sample {
       false;  ///< The stride is a power of two that leads to few sets of the caches: for the corrections only.
 };
 
-/// Fits phi, kappa and theta of one regime to samples (least squares of logarithms, outliers damped) and fills in the corrections.
+/// Fits phi, kappa and theta of one regime to samples (least squares of logarithms, outliers damped) and fills in the
+/// corrections.
 /// \pre At least 6 samples, all times positive.
 Regime fit_regime(std::span<const Sample> samples, double working_set, Offset line_bytes, Offset page_bytes);
 
@@ -28,7 +29,8 @@ struct CalibrateOptions {
 };
 
 /// Measures the machine that this runs on, with one thread.
-/// \error kIoError if there is no memory for it; kInvalidArgument if the limit is over before every point was measured once.
+/// \error kIoError if there is no memory for it; kInvalidArgument if the limit is over before every point was measured
+/// once.
 Result<Machine> calibrate(const CalibrateOptions& options = {});
 
 }  // namespace weir::model

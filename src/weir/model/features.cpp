@@ -128,7 +128,8 @@ class StrideFinder {
     return {last.*step_, last.count, shape.*start_ / hull};
   }
 
-  // The innermost step; across the grain of a transposed array the smallest one, if lines stay in the cache until the next visit.
+  // The innermost step; across the grain of a transposed array the smallest one, if lines stay in the cache until the
+  // next visit.
   [[nodiscard]] Offset grain_of(const Shape& shape) const {
     const Offset innermost = shape.turns.back().*step_;
     Offset smallest = innermost;
@@ -165,7 +166,8 @@ double piece_count(const Shape& shape) {
   return pieces;
 }
 
-// Inner loops that are started: families that share their loop are run in turns that fit the first cache (see transfer).
+// Inner loops that are started: families that share their loop are run in turns that fit the first cache (see
+// transfer).
 double starts_of(const Shape& shape, double pieces, Offset sharing, const Machine& machine) {
   if (shape.turns.empty()) return 0;
   double run = static_cast<double>(shape.turns.back().count);

@@ -2,13 +2,15 @@
 
 // What the cost model knows about a machine.
 //
-// Moving data between an array and a packet costs, for each piece of n contiguous bytes that lie `stride` bytes apart in the array,
+// Moving data between an array and a packet costs, for each piece of n contiguous bytes that lie `stride` bytes apart
+// in the array,
 //
 //   t(n, stride) = n * phi(n) + kappa * (lines - n / line) + theta * (pages - n / page),      phi(n) = a / n^b + c
 //
-// phi: the copy itself, seconds per byte; lines, pages: cache lines and pages that a piece brings in, beyond those that its bytes would
-// fill.  The parameters are fitted for packing and unpacking and for several sizes of the working set.  What the formula leaves
-// over at the measured points (kernels differ by length, prefetchers like some strides) is kept as a table of corrections.
+// phi: the copy itself, seconds per byte; lines, pages: cache lines and pages that a piece brings in, beyond those that
+// its bytes would fill.  The parameters are fitted for packing and unpacking and for several sizes of the working set.
+// What the formula leaves over at the measured points (kernels differ by length, prefetchers like some strides) is kept
+// as a table of corrections.
 
 #include <optional>
 #include <string>

@@ -1,4 +1,5 @@
-// The text form of a machine: a subset of TOML.  Strings, numbers and flat lists of numbers; tables [x] and lists of tables [[x]].
+// The text form of a machine: a subset of TOML.  Strings, numbers and flat lists of numbers; tables [x] and lists of
+// tables [[x]].
 
 #include <weir/model/machine.h>
 

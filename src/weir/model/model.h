@@ -110,19 +110,21 @@ struct Prediction {
   std::string why;  ///< Why so many phases, in a sentence.
 };
 
-/// The time of a redistribution before it runs: every rank packs, exchanges messages, copies its local part and unpacks.
-/// \error kInvalidArgument if the layouts start at different displacements, or two phases are asked for and there is no layout between;
-/// kTooComplex over 2^16 pairs of elements, or what intersect() says.
+/// The time of a redistribution before it runs: every rank packs, exchanges messages, copies its local part and
+/// unpacks.
+/// \error kInvalidArgument if the layouts start at different displacements, or two phases are asked for and there is no
+/// layout between; kTooComplex over 2^16 pairs of elements, or what intersect() says.
 Result<Prediction> predict_redistribution(const Machine& machine, const layout::Partition& from,
                                           const layout::Partition& to, const Options& options = {});
 
-/// What one rank spends if the redistribution takes one phase, without looking at pairs of other ranks: for ranks that predict together,
-/// each its own part.  \pre options.ranks > rank; options.phases is not used.
+/// What one rank spends if the redistribution takes one phase, without looking at pairs of other ranks: for ranks that
+/// predict together, each its own part.  \pre options.ranks > rank; options.phases is not used.
 /// \error as predict_redistribution()
 Result<RankPrediction> predict_rank(const Machine& machine, const layout::Partition& from, const layout::Partition& to,
                                     Offset rank, const Options& options);
 
-/// The layout between two block-cyclic ones whose blocks are the least common multiple; nothing if there is none or it is one of the two.
+/// The layout between two block-cyclic ones whose blocks are the least common multiple; nothing if there is none or it
+/// is one of the two.
 std::optional<layout::Partition> layout_between(const layout::Partition& from, const layout::Partition& to);
 
 /// The layout with another element size in bytes.  \error kInvalidArgument unless it is hpf or tiles

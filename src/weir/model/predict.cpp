@@ -19,7 +19,8 @@ using layout::Partition;
 
 constexpr Offset kMostPairs = Offset{1} << 16;
 
-// The share of the lines of a piece that no earlier message has visited: together, messages visit each line once for the first time.
+// The share of the lines of a piece that no earlier message has visited: together, messages visit each line once for
+// the first time.
 double fresh_share(const CopyFamily& family, double stride, double density, const Machine& machine) {
   const auto length = static_cast<double>(family.length);
   const double lines = internal::units_per_piece(length, stride, machine.line_bytes);

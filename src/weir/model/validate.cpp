@@ -29,7 +29,8 @@ class Validator {
   Validator(const Machine& machine, const Arena& array, const Arena& message)
       : machine_(machine), array_(array), message_(message) {}
 
-  /// Pieces of `length` bytes, `stride` apart, in as many sweeps as visit the whole array; all of it touches `working_set` bytes.
+  /// Pieces of `length` bytes, `stride` apart, in as many sweeps as visit the whole array; all of it touches
+  /// `working_set` bytes.
   Status strided(const std::string& group, Path path, Offset length, Offset stride, double working_set) {
     const internal::Sweeps sweeps = internal::sweeps_over(path, length, stride, working_set, machine_.line_bytes);
     if (sweeps.pieces < 64 || sweeps.array_bytes() > static_cast<Offset>(kArrayBytes)) return Status::ok();

@@ -1,4 +1,5 @@
-// Every function that reads or writes, through views and memory of several shapes, against what they must do byte by byte.
+// Every function that reads or writes, through views and memory of several shapes, against what they must do byte by
+// byte.
 
 #include <filesystem>
 #include <utility>

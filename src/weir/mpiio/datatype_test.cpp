@@ -1,6 +1,7 @@
 #include <weir/mpiio/internal/datatype.h>
 
-// What decode() says of a datatype is compared with the list of its bytes (type_samples.h), and the list with what MPI_Pack does.
+// What decode() says of a datatype is compared with the list of its bytes (type_samples.h), and the list with what
+// MPI_Pack does.
 
 #include <algorithm>
 #include <array>

@@ -126,8 +126,8 @@ WEIR_EXPORT int MPI_File_create_errhandler(MPI_File_errhandler_function* functio
 }
 WEIR_SECOND_NAME(int, MPI_File_create_errhandler, (MPI_File_errhandler_function * function, MPI_Errhandler* handler))
 
-// Fortran programs' handlers: Open MPI makes them without MPI_File_create_errhandler, MPICH by it.  All compilers' names of the function, and
-// that of `use mpi_f08`, have the same arguments; `error` may be absent there.
+// Fortran programs' handlers: Open MPI makes them without MPI_File_create_errhandler, MPICH by it.  All compilers'
+// names of the function, and that of `use mpi_f08`, have the same arguments; `error` may be absent there.
 #define WEIR_FORTRAN_CREATE(name)                                                                  \
   WEIR_EXPORT void name(FortranFileHandler* function, MPI_Fint* handler, MPI_Fint* error) {        \
     static const auto real =                                                                       \

@@ -1,8 +1,9 @@
 // Two functions of PnetCDF, which looks at files behind the back of MPI-IO.
 //
-// Before it opens a file, PnetCDF reads the first bytes with open(2), from the name without `weir:`; before it makes one, it truncates a local
-// file of that name, or refuses to go on if it is there.  The rest of PnetCDF is MPI-IO and needs nothing.  Its own calls of these functions
-// go by symbol, so they arrive here, too, unless the program holds PnetCDF as a static library.
+// Before it opens a file, PnetCDF reads the first bytes with open(2), from the name without `weir:`; before it makes
+// one, it truncates a local file of that name, or refuses to go on if it is there.  The rest of PnetCDF is MPI-IO and
+// needs nothing.  Its own calls of these functions go by symbol, so they arrive here, too, unless the program holds
+// PnetCDF as a static library.
 
 #include <array>
 #include <cstdio>

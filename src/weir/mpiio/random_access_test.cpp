@@ -1,6 +1,6 @@
-// Random datatypes, in the file and in memory: what arrives in a file of ours, in one of the MPI's own after the same calls, and in a list of
-// bytes that loops have filled.  Ours must be as the list says.  So must the MPI's be, almost always: no MPI-IO is without mistakes here, and one
-// that is found is counted, not copied.
+// Random datatypes, in the file and in memory: what arrives in a file of ours, in one of the MPI's own after the same
+// calls, and in a list of bytes that loops have filled.  Ours must be as the list says.  So must the MPI's be, almost
+// always: no MPI-IO is without mistakes here, and one that is found is counted, not copied.
 
 #include <filesystem>
 #include <fstream>
@@ -273,9 +273,9 @@ bool is_true_anywhere(bool here) {
   return all != 0;
 }
 
-/// What the MPI itself makes of it; nothing, if it refuses.  One rank after the other, and in the simplest way, so that only filetypes are put to
-/// the test: with others of their functions, and with some types of memory, MPICH 4.0 and Open MPI 4.1 write other bytes, or MPICH does not come to
-/// an end.
+/// What the MPI itself makes of it; nothing, if it refuses.  One rank after the other, and in the simplest way, so that
+/// only filetypes are put to the test: with others of their functions, and with some types of memory, MPICH 4.0 and
+/// Open MPI 4.1 write other bytes, or MPICH does not come to an end.
 Bytes written_by_mpi(const Round& round, const std::string& path) {
   bool is_refused = false;
   for (int turn = 0; turn < world_size(); ++turn) {

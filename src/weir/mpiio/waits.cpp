@@ -1,5 +1,5 @@
-// MPI_Wait, MPI_Test and their kin, so that accesses under way get on while a program waits, and their errors are told: see requests.h.
-// As long as there are none, MPI's own functions do it all.
+// MPI_Wait, MPI_Test and their kin, so that accesses under way get on while a program waits, and their errors are told:
+// see requests.h.  As long as there are none, MPI's own functions do it all.
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,5 @@
-// Input: the header of a frame, then its payload.  What is taken for a frame keeps the limits, and its header is the only one of that frame.
+// Input: the header of a frame, then its payload.  What is taken for a frame keeps the limits, and its header is the
+// only one of that frame.
 
 #include <algorithm>
 #include <cstdint>

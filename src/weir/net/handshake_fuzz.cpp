@@ -1,5 +1,5 @@
-// Input: which message of the handshake it pretends to be, then the message.  Nobody without the key gets in, and nothing that is said to a
-// user can confuse a terminal.
+// Input: which message of the handshake it pretends to be, then the message.  Nobody without the key gets in, and
+// nothing that is said to a user can confuse a terminal.
 
 #include <algorithm>
 #include <cstdint>

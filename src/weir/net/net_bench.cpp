@@ -256,7 +256,8 @@ class Raw {
   bool has_arrived_ = false;
 };
 
-/// Confirms each message with a small one.  It polls only for as many messages as it was told to expect, and sleeps between turns.
+/// Confirms each message with a small one.  It polls only for as many messages as it was told to expect, and sleeps
+/// between turns.
 void serve_raw(int socket, std::size_t most_bytes) {
   Raw raw(socket, most_bytes);
   char command = 0;

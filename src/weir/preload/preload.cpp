@@ -1,9 +1,9 @@
 // libweir_preload.so: the one library that `weir run` and `weir env` preload, into every process, whatever it is.
 //
 // It defines each function that some libweir_mpiio_<mpi>.so defines, so that calls of them arrive here, also those of an MPI library that a process
-// loads late (python3 imports mpi4py).  At the first call of MPI-IO it looks which MPI is in the process, loads the library that was built for
-// it, and from then on jumps there.  In a process that has no MPI, or one that there is no library for, it jumps to the function that would have been
-// called without it.
+// loads late (python3 imports mpi4py).  At the first call of MPI-IO it looks which MPI is in the process, loads the
+// library that was built for it, and from then on jumps there.  In a process that has no MPI, or one that there is no
+// library for, it jumps to the function that would have been called without it.
 //
 //   MPI_File_open ──> slot ──┬── nothing yet: resolve
 //                            ├── libweir_mpiio_<mpi>.so, if this process has that MPI
@@ -11,9 +11,10 @@
 //
 // Functions that programs without MPI-IO call, too (MPI_Wait), go to the next definition until the library is loaded.
 //
-// It uses nothing but the C library, and does nothing when it is loaded.  All arguments of all these functions are integers and pointers, six at most: calling
-// conventions pass those in registers, and a function that takes six hands them on whatever they are.  No lock is held while libraries are loaded;
-// two threads that resolve at once find the same.
+// It uses nothing but the C library, and does nothing when it is loaded.  All arguments of all these functions are
+// integers and pointers, six at most: calling conventions pass those in registers, and a function that takes six hands
+// them on whatever they are.  No lock is held while libraries are loaded; two threads that resolve at once find the
+// same.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -106,7 +107,8 @@ int collect(dl_phdr_info* info, std::size_t, void* data) {
   return 0;
 }
 
-// In any library of the process, also in those that were loaded for a module of an interpreter and that nobody else sees.
+// In any library of the process, also in those that were loaded for a module of an interpreter and that nobody else
+// sees.
 void* find_anywhere(const char* name) {
   Search search{};
   ::dl_iterate_phdr(collect, &search);

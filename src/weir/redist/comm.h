@@ -11,11 +11,13 @@ namespace weir::redist {
 /// Ok, or kIoError with MPI's own words: "MPI_Isend to rank 3: ...".
 Status check_mpi(int code, std::string_view what);
 
-/// Waits for what a non-blocking call started that returned `code`.  MPI libraries spin while they wait, some without ever yielding; where
-/// ranks outnumber cores, the rank that all wait for would get its turn only when time slices end.  This does not (Backoff).
+/// Waits for what a non-blocking call started that returned `code`.  MPI libraries spin while they wait, some without
+/// ever yielding; where ranks outnumber cores, the rank that all wait for would get its turn only when time slices end.
+/// This does not (Backoff).
 Status await(int code, MPI_Request& request, std::string_view what);
 
-/// A communicator of our own, so that our messages never meet the user's, and errors come back instead of ending the program.
+/// A communicator of our own, so that our messages never meet the user's, and errors come back instead of ending the
+/// program.
 class Comm {
  public:
   Comm() = default;

@@ -1,7 +1,7 @@
 #include <weir/redist/internal/exchange.h>
 
-// Exchanges through shared memory, by messages, and through both at once: ranks that pass different names of hosts do not find
-// each other's memory.
+// Exchanges through shared memory, by messages, and through both at once: ranks that pass different names of hosts do
+// not find each other's memory.
 
 #include <csignal>
 #include <cstdlib>
@@ -166,8 +166,8 @@ TEST_F(SharedExchangeTest, MovesAllBytesWhateverIsShared) {
   }
 }
 
-// More than a ring holds, in every direction, so that ends wait for each other.  Many arrays are more than a cache holds, so that
-// targets are written around it.
+// More than a ring holds, in every direction, so that ends wait for each other.  Many arrays are more than a cache
+// holds, so that targets are written around it.
 TEST_F(SharedExchangeTest, LongStreamsGoRoundTheRing) {
   const Offset per_rank = Offset{40000} * ranks() + 7;
   const auto layout = [&](const char* dist) {

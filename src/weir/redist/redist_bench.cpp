@@ -10,8 +10,9 @@
 //   memory      memcpy from source to target on all ranks at once: every byte read once and written once, none sent; only
 //               stores that bypass the caches can beat that
 //
-// Contenders take turns; the time of one turn is that of the slowest rank.  A ratio is rival / weir of the same turn: above 1, weir
-// is faster.  Shown are the median and, in brackets, the quartiles.  --explain adds the plan of rank 0 and what the model predicts.
+// Contenders take turns; the time of one turn is that of the slowest rank.  A ratio is rival / weir of the same turn:
+// above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  --explain adds the plan of rank 0
+// and what the model predicts.
 
 #include <algorithm>
 #include <cstdio>

@@ -5,16 +5,17 @@
 //   auto redistribution = Redistribution::create(comm, from, to);     collective, once
 //   redistribution->execute(source, target);                          collective, as often as you like
 //
-// `from` and `to` describe the same array, one period long, as two partitions: any kinds, any element counts up to the size of the
-// communicator, C or Fortran order.  Rank r holds element r of `from` in its source memory and gets element r of `to` into
-// its target memory, packed in element order; ranks beyond the number of elements hold nothing.
+// `from` and `to` describe the same array, one period long, as two partitions: any kinds, any element counts up to the
+// size of the communicator, C or Fortran order.  Rank r holds element r of `from` in its source memory and gets element
+// r of `to` into its target memory, packed in element order; ranks beyond the number of elements hold nothing.
 //
-// A byte is known by its offset in the file.  An hpf in Fortran order is of a file in that order, so redistributing from C to
-// Fortran order, entry (i, j) to entry (i, j), goes between partitions over the same file: create(comm, from, *in_c_order(to)),
+// A byte is known by its offset in the file.  An hpf in Fortran order is of a file in that order, so redistributing
+// from C to Fortran order, entry (i, j) to entry (i, j), goes between partitions over the same file: create(comm, from,
+// *in_c_order(to)),
 // see <weir/layout/array_order.h>.  What moves then is a transpose.
 //
-// No thread is started and MPI_THREAD_MULTIPLE is not needed: MPI is called by the thread that calls us.  Messages travel on a
-// communicator of our own.
+// No thread is started and MPI_THREAD_MULTIPLE is not needed: MPI is called by the thread that calls us.  Messages
+// travel on a communicator of our own.
 
 #include <memory>
 #include <span>
@@ -28,27 +29,29 @@
 
 namespace weir::redist {
 
-/// Straight from source to target, or through model::layout_between(): block-cyclic with blocks of the least common multiple.  Two
-/// phases move everything twice, but in longer pieces and to fewer peers.
+/// Straight from source to target, or through model::layout_between(): block-cyclic with blocks of the least common
+/// multiple.  Two phases move everything twice, but in longer pieces and to fewer peers.
 using model::Phases;
 
 /// The same on all ranks.
 struct Options {
   /// Most bytes of buffers on a rank, memory between two phases among them; 0: as many as are fastest (512 KiB to a
-  /// peer on the same host, 4 MiB per message to or from others, never more than its bytes but for a few pages).  Transfers that do not fit take several rounds.
+  /// peer on the same host, 4 MiB per message to or from others, never more than its bytes but for a few pages).
+  /// Transfers that do not fit take several rounds.
   Offset max_buffer_bytes = 0;
-  /// Every execution compares the number of arrays and errors between ranks, in one small reduction.  Without it, a rank that calls
-  /// with other arguments than the rest lets them hang.  create() always compares.
+  /// Every execution compares the number of arrays and errors between ranks, in one small reduction.  Without it, a
+  /// rank that calls with other arguments than the rest lets them hang.  create() always compares.
   bool check_arguments = true;
   /// Give target elements to the ranks that hold most of their bytes already; see Redistribution::target_element().
   bool relabel = false;
   /// Up to so many ranks, create() collects who sends what to whom, for the report.  `relabel` collects it always.
   int survey_ranks = 256;
-  /// kAuto: what the model of rank 0's machine predicts to be faster; one phase if there is none ('weir model calibrate' makes it).
-  /// The variable WEIR_REDIST_PHASES (auto, one, two) in the environment of rank 0 overrides this.
+  /// kAuto: what the model of rank 0's machine predicts to be faster; one phase if there is none ('weir model
+  /// calibrate' makes it).  The variable WEIR_REDIST_PHASES (auto, one, two) in the environment of rank 0 overrides
+  /// this.
   Phases phases = Phases::kAuto;
-  /// Ranks on the same host exchange through slots in shared memory instead of messages, where there is any.  With the variable
-  /// WEIR_REDIST_SHARED=0 in its environment, a rank keeps to messages.
+  /// Ranks on the same host exchange through slots in shared memory instead of messages, where there is any.  With the
+  /// variable WEIR_REDIST_SHARED=0 in its environment, a rank keeps to messages.
   bool share_memory = true;
 };
 
@@ -56,7 +59,8 @@ namespace internal {
 class Session;
 }
 
-/// An execution under way.  Source and target memory must stay, the one unchanged and the other untouched, until it is done.
+/// An execution under way.  Source and target memory must stay, the one unchanged and the other untouched, until it is
+/// done.
 ///
 /// Dropping a request that is not done waits for it.
 class Request {
@@ -79,10 +83,11 @@ class Request {
 /// A plan for all ranks, each holding its part.  \threadsafety One thread at a time.
 class Redistribution {
  public:
-  /// Collective over `comm`, which may be freed afterwards.  Every rank returns ok, or every rank an error that names the ranks and
-  /// what is wrong.  `from` must be a layout; elements of `to` may overlap and leave gaps.
-  /// \error kInvalidArgument if ranks pass different arguments, displacements or periods differ, or there are more elements
-  /// than ranks, or two phases are asked for and cannot be; kTooComplex as layout::intersect(); kIoError if MPI or memory fails.
+  /// Collective over `comm`, which may be freed afterwards.  Every rank returns ok, or every rank an error that names
+  /// the ranks and what is wrong.  `from` must be a layout; elements of `to` may overlap and leave gaps.
+  /// \error kInvalidArgument if ranks pass different arguments, displacements or periods differ, or there are more
+  /// elements than ranks, or two phases are asked for and cannot be; kTooComplex as layout::intersect(); kIoError if
+  /// MPI or memory fails.
   static Result<Redistribution> create(MPI_Comm comm, const layout::Partition& from, const layout::Partition& to,
                                        const Options& options = {});
 

@@ -62,7 +62,8 @@ Partition parsed(const std::string& text) {
   return std::move(partition).value();
 }
 
-// Up to `most` cases; fewer, but not less than 20, if they take long, as they do where ranks outnumber cores.  The same on all ranks.
+// Up to `most` cases; fewer, but not less than 20, if they take long, as they do where ranks outnumber cores.  The same
+// on all ranks.
 class CaseBudget {
  public:
   CaseBudget(std::uint64_t most, MPI_Comm comm) : most_(most), comm_(comm) {}
@@ -370,8 +371,8 @@ std::string one_dimension(const std::string& dist, int processes, Offset element
   return concat("hpf(shape=[", elements, "], elem=8, dist=(", dist, "), grid=[", processes, "])");
 }
 
-// The cases that redistribution is known for.  One phase, and two wherever there is a layout between, must give the same bytes: those
-// that the oracle lists.  5003 is a prime: last blocks are short.
+// The cases that redistribution is known for.  One phase, and two wherever there is a layout between, must give the
+// same bytes: those that the oracle lists.  5003 is a prime: last blocks are short.
 class ClassicCaseTest : public ::testing::Test {
  protected:
   enum class Between { kExists, kNone };

@@ -46,7 +46,8 @@ struct Prediction {
   std::vector<PhaseSeconds> alternative;  ///< Of the other one; empty if there is none.
 };
 
-/// What an execution took on this rank, from its start to its end: if it was not waited for at once, what happened in between counts.
+/// What an execution took on this rank, from its start to its end: if it was not waited for at once, what happened in
+/// between counts.
 struct Execution {
   Offset arrays = 0;
   std::vector<double> phase_seconds;

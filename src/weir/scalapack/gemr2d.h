@@ -1,7 +1,7 @@
 #pragma once
 
-// ScaLAPACK's redistribution routines, under their own names: libweir_scalapack.so stands in for them when it is linked before
-// ScaLAPACK or preloaded.  For arguments see ScaLAPACK's users' guide, or docs/guide/scalapack.md.
+// ScaLAPACK's redistribution routines, under their own names: libweir_scalapack.so stands in for them when it is linked
+// before ScaLAPACK or preloaded.  For arguments see ScaLAPACK's users' guide, or docs/guide/scalapack.md.
 //
 //   Cp?gemr2d   p?gemr2d_    copy an m x n submatrix of A, from row ia and column ja, to row ib and column jb of B
 //   Cp?gemr2do  p?gemr2do_   the same without the last argument: all processes of the program call it

@@ -1,4 +1,5 @@
-// The drop-in against ScaLAPACK's own routine, byte for byte, on random descriptors.  Every rank draws the same random numbers.
+// The drop-in against ScaLAPACK's own routine, byte for byte, on random descriptors.  Every rank draws the same random
+// numbers.
 
 #include <weir/scalapack/gemr2d.h>
 

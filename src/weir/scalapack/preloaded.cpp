@@ -1,5 +1,5 @@
-// A program that knows ScaLAPACK only: turns a matrix from one process grid to another and checks every number.  Started by a test
-// with the drop-in preloaded.
+// A program that knows ScaLAPACK only: turns a matrix from one process grid to another and checks every number.
+// Started by a test with the drop-in preloaded.
 
 #include <cstdio>
 #include <vector>

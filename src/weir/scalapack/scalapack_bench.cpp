@@ -2,8 +2,9 @@
 //
 //   mpirun -n 2 scalapack_bench [--size N] [--runs N] [--json]
 //
-// For each case: the time of the slowest process, each call behind a barrier.  `ratio` is ScaLAPACK's time over ours, the median over
-// the pairs of neighbouring runs, with the quartiles; `first` is ScaLAPACK's median over our first call, which plans.
+// For each case: the time of the slowest process, each call behind a barrier.  `ratio` is ScaLAPACK's time over ours,
+// the median over the pairs of neighbouring runs, with the quartiles; `first` is ScaLAPACK's median over our first
+// call, which plans.
 
 #include <algorithm>
 #include <cmath>

@@ -155,8 +155,8 @@ std::unique_ptr<wire::BandT> band(const layout::FallsSet& view, const layout::Fa
   return one;
 }
 
-// Two bands that overlap have as many bytes as the window, but do not cover it: what is in between stays as it was in the file, not as it was in
-// the buffer that an earlier window used.
+// Two bands that overlap have as many bytes as the window, but do not cover it: what is in between stays as it was in
+// the file, not as it was in the buffer that an earlier window used.
 TEST(WindowTest, BytesAroundHostileBandsStay) {
   for (const bool is_disk : {false, true}) {
     const testing::TemporaryDirectory directory;

@@ -1,4 +1,5 @@
-// The key-value store fails at every operation in turn: what is left is consistent, what was reported done is done, and work goes on.
+// The key-value store fails at every operation in turn: what is left is consistent, what was reported done is done, and
+// work goes on.
 
 #include <map>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A server: one target (a store) with its I/O service, and on server 0 the metadata service too.  One event loop, one thread: state has one owner
-// and needs no locks.
+// A server: one target (a store) with its I/O service, and on server 0 the metadata service too.  One event loop, one
+// thread: state has one owner and needs no locks.
 
 #include <chrono>
 #include <memory>
@@ -46,8 +46,8 @@ class Server {
   ~Server();  ///< stop()
 
   [[nodiscard]] const net::Address& address() const;
-  /// All servers, this one among them, in the order of their indices: what clients are told.  Server 0 needs it before the first client comes.
-  /// On disk, their number becomes part of the file system when it is first told.
+  /// All servers, this one among them, in the order of their indices: what clients are told.  Server 0 needs it before
+  /// the first client comes.  On disk, their number becomes part of the file system when it is first told.
   /// \error kInvalidArgument if the file system has another number of servers; what the store says
   Status set_members(const std::vector<net::Address>& members);
   /// Answers what is under way, syncs the store, then returns.

@@ -1,4 +1,5 @@
-// The rules at the beginning of disk_store.cpp, tried out: processes killed under load, and losses of power emulated at every step.
+// The rules at the beginning of disk_store.cpp, tried out: processes killed under load, and losses of power emulated at
+// every step.
 
 #include <algorithm>
 #include <array>

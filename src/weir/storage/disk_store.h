@@ -1,7 +1,7 @@
 #pragma once
 
-// Subfiles on a local disk: plain sparse files with checksums beside them.  docs/formats.md says what lies where; the beginning
-// of disk_store.cpp says what a crash can and cannot do.
+// Subfiles on a local disk: plain sparse files with checksums beside them.  docs/formats.md says what lies where; the
+// beginning of disk_store.cpp says what a crash can and cannot do.
 
 #include <cstdint>
 #include <memory>
@@ -27,15 +27,16 @@ struct DiskStoreOptions {
   std::size_t max_open = 256;
   /// Memory for checksums.  Beyond it the subfiles used longest ago are synced and forgotten.
   std::size_t max_checksum_bytes = std::size_t{64} << 20;
-  /// A subfile is cut into files of this size, since file systems limit how long a file may be (ext4: 16 TiB).  Counts when
-  /// the store is made; a multiple of 16 KiB.
+  /// A subfile is cut into files of this size, since file systems limit how long a file may be (ext4: 16 TiB).  Counts
+  /// when the store is made; a multiple of 16 KiB.
   Offset part_bytes = Offset{1} << 40;
   /// Of a new store.
   Label label = {};
 };
 
 /// Opens the store in `directory`, or makes one there.  Only one process at a time can have it open.
-/// \error kUnavailable if another one has; kPermission if the directory cannot be written; kCorrupt if it is not a store (any more)
+/// \error kUnavailable if another one has; kPermission if the directory cannot be written; kCorrupt if it is not a
+/// store (any more)
 Result<std::unique_ptr<Store>> open_disk_store(const std::string& directory, const DiskStoreOptions& options = {});
 
 /// The label of the store in `directory`, which may be in use; nothing if there is no store.

@@ -1,6 +1,7 @@
 #pragma once
 
-// A small ordered map from bytes to bytes, the ground that metadata stands on: in memory (MemoryKeyValue) or in RocksDB (RocksKeyValue).
+// A small ordered map from bytes to bytes, the ground that metadata stands on: in memory (MemoryKeyValue) or in RocksDB
+// (RocksKeyValue).
 
 #include <functional>
 #include <memory>
@@ -33,12 +34,13 @@ class KeyValue {
 
   virtual Result<std::optional<std::string>> get(std::string_view key) = 0;
 
-  /// Calls `visit(key, value)` for keys that start with `prefix` and are greater than `after`, ascending, until it returns false.
+  /// Calls `visit(key, value)` for keys that start with `prefix` and are greater than `after`, ascending, until it
+  /// returns false.
   virtual Status scan(std::string_view prefix, std::string_view after,
                       const std::function<bool(std::string_view key, std::string_view value)>& visit) = 0;
 
-  /// Survives the crash of the process when it returns; with `durable`, that of the machine too, and so does all that was
-  /// applied before.  An empty batch changes nothing.
+  /// Survives the crash of the process when it returns; with `durable`, that of the machine too, and so does all that
+  /// was applied before.  An empty batch changes nothing.
   /// \error kNoSpace: nothing was changed; works again when there is space
   virtual Status apply(const Batch& batch, bool durable) = 0;
 

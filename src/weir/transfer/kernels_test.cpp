@@ -60,8 +60,8 @@ Offset span_of(const Step& step, Offset length, Offset side) {
   return step.count == 0 ? 0 : (step.count - 1) * side + length;
 }
 
-// Memory on both sides of two nested loops: the source ends where the last block ends, so that an address sanitizer sees a read
-// behind it; the target has guard bytes around it, and gaps whose bytes must survive.
+// Memory on both sides of two nested loops: the source ends where the last block ends, so that an address sanitizer
+// sees a read behind it; the target has guard bytes around it, and gaps whose bytes must survive.
 class Field {
  public:
   Field(Random& random, Offset length, const Step& outer, const Step& inner)

@@ -4,9 +4,9 @@
 //
 //   element a ──pack──> message ──unpack──> element b
 //
-// Both ends compile the same mapping, each its own half, and agree on the order of the message without telling each other.  If one
-// end is contiguous, the message has its order and that end needs no plan: its memory is the message.  Otherwise the message is
-// in the order of b as far as loops allow, so that unpacking writes forwards.
+// Both ends compile the same mapping, each its own half, and agree on the order of the message without telling each
+// other.  If one end is contiguous, the message has its order and that end needs no plan: its memory is the message.
+// Otherwise the message is in the order of b as far as loops allow, so that unpacking writes forwards.
 
 #include <optional>
 

@@ -2,8 +2,8 @@
 
 // Mappings compiled to data movement.
 //
-// A plan moves bytes between two address spaces, source and target.  One of them is the plan's key: ranges are given in it, and a
-// plan built once serves any range and any base pointers.
+// A plan moves bytes between two address spaces, source and target.  One of them is the plan's key: ranges are given in
+// it, and a plan built once serves any range and any base pointers.
 //
 //   gather    source: the strided side of an element (file offsets); target: the element, packed;   key: target
 //   scatter   source: the element, packed; target: its strided side;                                key: source

@@ -85,8 +85,8 @@ std::string describe(Range range, const RunOptions& options) {
                 options.bypass_cache ? (*options.bypass_cache ? "on" : "off") : "unset");
 }
 
-// Runs one range.  The source is just as long as what is read, so that an address sanitizer sees a byte too many; the target has
-// guard bytes around and keeps, between what is written, what it held before.
+// Runs one range.  The source is just as long as what is read, so that an address sanitizer sees a byte too many; the
+// target has guard bytes around and keeps, between what is written, what it held before.
 void expect_range(const Case& test, Range range, const RunOptions& options, Random& random) {
   const auto below = [](const Move& move, Offset key) { return move.key < key; };
   const auto first = std::lower_bound(test.moves.begin(), test.moves.end(), range.from, below);

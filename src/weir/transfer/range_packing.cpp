@@ -19,7 +19,8 @@ using layout::Mapping;
 using layout::Order;
 using layout::Segment;
 
-// A server keeps them all for every view: a pattern that falls apart into more of them is better worked on window by window.
+// A server keeps them all for every view: a pattern that falls apart into more of them is better worked on window by
+// window.
 constexpr std::size_t kMostBands = 1024;
 
 // ---------------------------------------------------------------- bands of a mapping
@@ -55,8 +56,8 @@ Status append_nested(layout::Band band, std::vector<layout::Band>& out) {
   return Status::ok();
 }
 
-// Elements whose order is not that of the file reach a little beyond 2^62 in their own offsets when the file ends there: the outermost turns
-// that do so hold no byte that a file can have.
+// Elements whose order is not that of the file reach a little beyond 2^62 in their own offsets when the file ends
+// there: the outermost turns that do so hold no byte that a file can have.
 void clip(layout::Band& band) {
   for (const Order order : {Order::kA, Order::kB}) {
     Offset room = kMaxBytes - layout::key_of(band.piece, order);
@@ -137,7 +138,8 @@ void scatter(const Element& sequence, const std::optional<Plan>& plan, const std
   }
 }
 
-// Compiled when first used: a server never needs the plans of a, a client never those of b, and most views only read or only write.
+// Compiled when first used: a server never needs the plans of a, a client never those of b, and most views only read or
+// only write.
 class LazyPlan {
  public:
   using Compile = Result<Plan> (*)(const Element&, const layout::Budget&);

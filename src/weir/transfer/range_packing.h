@@ -1,10 +1,11 @@
 #pragma once
 
-// How the bytes of a mapping travel for any range of a, and again and again: what a view and a subfile have in common, band by band.
+// How the bytes of a mapping travel for any range of a, and again and again: what a view and a subfile have in common,
+// band by band.
 //
-// A band is a family of pieces whose loops are nested in a.  Byte k of its sequence `a` is byte k of its sequence `b`; a range of a is one
-// range of k.  The message for a range is the bytes of the first band in it, then those of the second, ...  So two offsets say
-// which bytes are meant, and both ends find them without lists.
+// A band is a family of pieces whose loops are nested in a.  Byte k of its sequence `a` is byte k of its sequence `b`;
+// a range of a is one range of k.  The message for a range is the bytes of the first band in it, then those of the
+// second, ...  So two offsets say which bytes are meant, and both ends find them without lists.
 
 #include <optional>
 #include <vector>
@@ -30,8 +31,8 @@ class RangePacking {
 
   /// \error kTooComplex if the mapping needs more bands than are sensible: use a window.
   static Result<RangePacking> create(const layout::Mapping& a_to_b);
-  /// From the wire.  \error kInvalidArgument if a band's sequences differ in size, or its `a` does not ascend, or its `b` ends
-  /// before its `a` does.
+  /// From the wire.  \error kInvalidArgument if a band's sequences differ in size, or its `a` does not ascend, or its
+  /// `b` ends before its `a` does.
   static Result<RangePacking> create(std::vector<Band> bands);
 
   [[nodiscard]] const std::vector<Band>& bands() const;

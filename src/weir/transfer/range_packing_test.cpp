@@ -196,8 +196,9 @@ TEST(RangePackingTest, NeedsAFewBandsHoweverLargeTheArray) {
   EXPECT_EQ(packing->direct_b({0, 2 * row}), (Offset{1} << 18) * (row / 4));  // and in one piece at the target
 }
 
-// As a hostile or merely different client may send them: bands with short periods, in any order on the subfile's side.  The extent is the
-// memory that a server makes ready: it holds every byte, and at most the rest of the first and last period more.
+// As a hostile or merely different client may send them: bands with short periods, in any order on the subfile's side.
+// The extent is the memory that a server makes ready: it holds every byte, and at most the rest of the first and last
+// period more.
 TEST(RangePackingTest, ExtentsHoldAllBytesAcrossPeriodEnds) {
   int across = 0;
   layout::oracle::for_cases(1500, [&](Random& random) {
@@ -283,7 +284,8 @@ TEST(RangePackingTest, BandsEndWithTheFile) {
   EXPECT_GT(checked, 1000);
 }
 
-// Rows of 3 x 4 bytes that lie by columns in the file: of the last one, which the end of the file cuts, only the first byte has an offset below 2^62.
+// Rows of 3 x 4 bytes that lie by columns in the file: of the last one, which the end of the file cuts, only the first
+// byte has an offset below 2^62.
 TEST(RangePackingTest, InnerLoopsCountAtTheEndOfTheFile) {
   const auto a = Element::create({{0, 9, 1, 3, {{0, 0, 3, 4, {}}}}}, {.disp = 0, .period = 12});
   const auto b = Element::create({{0, 0, 0, 1, {}}}, {.disp = 4, .period = 1});

@@ -2,7 +2,8 @@
 //
 //   transfer_bench [--quick] [--json] [text]      only cases whose name holds the text
 //
-// A rival that comes in several variants (plain, unrolled, vector instructions, around the caches) is the fastest of them.
+// A rival that comes in several variants (plain, unrolled, vector instructions, around the caches) is the fastest of
+// them.
 
 #include <cstdint>
 #include <cstdlib>

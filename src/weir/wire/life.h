@@ -1,7 +1,7 @@
 #pragma once
 
-// The server's end of lifeline.h: a word in the list of robust futexes of a thread.  That list is made for locks whose holder dies: when the
-// thread ends, the kernel takes its number out of every word in the list.
+// The server's end of lifeline.h: a word in the list of robust futexes of a thread.  That list is made for locks whose
+// holder dies: when the thread ends, the kernel takes its number out of every word in the list.
 //
 // The word is alone in an anonymous file, which clients get for reading only.
 
@@ -27,7 +27,8 @@ class Life {
   /// For clients; can only be read.
   [[nodiscard]] int descriptor() const noexcept { return shown_.get(); }
 
-  /// From now on it lasts as long as the calling thread does, or until end().  The thread must use no robust mutexes besides.
+  /// From now on it lasts as long as the calling thread does, or until end().  The thread must use no robust mutexes
+  /// besides.
   /// \error kIoError
   Status begin();
   /// By the same thread, which ends next.

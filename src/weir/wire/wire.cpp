@@ -23,7 +23,8 @@ Bytes encode_table(const typename Table::NativeTableType& head) {
   return {begin, begin + builder.GetSize()};
 }
 
-/// FlatBuffers reads numbers in place and its verifier wants them aligned to themselves; bytes from the network may start anywhere.
+/// FlatBuffers reads numbers in place and its verifier wants them aligned to themselves; bytes from the network may
+/// start anywhere.
 class Aligned {
  public:
   explicit Aligned(std::span<const std::byte> bytes) : bytes_(bytes) {
@@ -52,7 +53,8 @@ Result<typename Table::NativeTableType> decode_table(std::span<const std::byte> 
       internal::bytes_in_vectors(*flatbuffers::GetRoot<flatbuffers::Table>(data), *Table::MiniReflectTypeTable());
   if (!unpacked.has_value())
     return corrupt(concat(what, " of ", bytes.size(), " bytes has a list at an address that is not aligned"));
-  // Offsets in a hostile buffer may all lead to the same bytes, so that unpacking makes gigabytes of kilobytes.  Ours never do.
+  // Offsets in a hostile buffer may all lead to the same bytes, so that unpacking makes gigabytes of kilobytes.  Ours
+  // never do.
   if (*unpacked > bytes.size())
     return corrupt(concat(what, " of ", bytes.size(), " bytes claims to hold more than that"));
   typename Table::NativeTableType native;

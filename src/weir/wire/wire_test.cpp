@@ -167,7 +167,8 @@ TEST(WireTest, RefusesBytesThatUnpackToMoreThanTheyAre) {
               StatusIs(ErrorCode::kCorrupt, HasSubstr("more than that")));
 }
 
-/// Makes each 4 bytes that may be an offset lead 4 bytes further, one after the other; how many of these messages have a list that is not aligned.
+/// Makes each 4 bytes that may be an offset lead 4 bytes further, one after the other; how many of these messages have
+/// a list that is not aligned.
 template <typename Decode>
 int count_misaligned(Decode decode, const Bytes& bytes) {
   int count = 0;

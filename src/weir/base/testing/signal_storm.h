@@ -9,7 +9,8 @@
 
 namespace weir::testing {
 
-/// As long as it lives, a timer of this process sends it a signal again and again, which interrupts system calls.  One at a time.
+/// As long as it lives, a timer of this process sends it a signal again and again, which interrupts system calls.  One
+/// at a time.
 class SignalStorm {
  public:
   explicit SignalStorm(int every_us = 300) {

@@ -3,8 +3,9 @@
 // The two ends of a copy: where bytes come from and where they go, in the file system or outside.
 //
 // A new file is written under a second name in its folder, .weir-part-<16 digits>, and gets its own name when it is whole.  What was not
-// published goes away with its sink: after errors and Ctrl-C nothing is left.  A sink that resumes keeps it instead; then the digits
-// stand for the source as it was (size, time) and the target, so that only a copy of the same bytes is gone on with.
+// published goes away with its sink: after errors and Ctrl-C nothing is left.  A sink that resumes keeps it instead;
+// then the digits stand for the source as it was (size, time) and the target, so that only a copy of the same bytes is
+// gone on with.
 
 #include <memory>
 #include <optional>

@@ -179,8 +179,8 @@ void add_failures(const std::vector<Trace>& traces, IoSummary& summary) {
                    [](const FailureSum& x, const FailureSum& y) { return x.count > y.count; });
 }
 
-// A job may run several programs.  Traces of a rank come one after the other, so the k-th of each rank are those of one program, as far as
-// programs have different numbers of ranks or do not overlap.
+// A job may run several programs.  Traces of a rank come one after the other, so the k-th of each rank are those of one
+// program, as far as programs have different numbers of ranks or do not overlap.
 double io_seconds(const std::vector<Trace>& traces) {
   std::map<std::pair<int, int>, int> programs;  // so far: of so many ranks, by rank
   std::map<std::pair<int, int>, std::pair<double, int>> times;

@@ -1,6 +1,7 @@
 #pragma once
 
-// A part of a job that runs in a process of its own, as a shell would run it: in its own process group, with the terminal if this process has it.
+// A part of a job that runs in a process of its own, as a shell would run it: in its own process group, with the
+// terminal if this process has it.
 //
 //   signals to this process      go on to the group (INT, TERM, HUP, QUIT, USR1, USR2, TSTP, CONT)
 //   the child stops (Ctrl-Z)     this process stops too; continued, it continues the child
@@ -27,7 +28,8 @@ struct ChildEnd {
   bool is_late = false;
 };
 
-/// Runs `body` in a child and waits for its end.  What `body` returns is its exit code, unless it becomes another program.
+/// Runs `body` in a child and waits for its end.  What `body` returns is its exit code, unless it becomes another
+/// program.
 /// \pre No other thread runs in this process.  \error kIoError
 Result<ChildEnd> run_child(const ChildOptions& options, const std::function<int()>& body);
 

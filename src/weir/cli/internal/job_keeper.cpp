@@ -205,9 +205,9 @@ void remove_all_of_job(const std::string& connection) {
   if (const auto folder = job_folder_of(connection); !folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
-// A launcher knows best how to end its ranks and what they leave, so only processes that were started by none of the others are asked.
-// What is still there then is killed.  Processes may start others meanwhile, so they are looked for again; one that even SIGKILL does
-// not end, in a system call that hangs, is not waited for.
+// A launcher knows best how to end its ranks and what they leave, so only processes that were started by none of the
+// others are asked.  What is still there then is killed.  Processes may start others meanwhile, so they are looked for
+// again; one that even SIGKILL does not end, in a system call that hangs, is not waited for.
 void end_command(const std::string& folder) {
   std::vector<Process> left = find_marked(kJobVariable, folder);
   for (const Process& one : left) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// The keeper of a job: a process that starts the servers of the job, owns them and the job's folder, and takes all of it away in the end.
+// The keeper of a job: a process that starts the servers of the job, owns them and the job's folder, and takes all of
+// it away in the end.
 //
 //   weir run                              keeper
 //     ──────────── fork ────────────────>   makes the folder, starts servers, writes the connection file
@@ -9,7 +10,8 @@
 //     ──────── "stop" or "keep" ─────────>  stop: ends what is left of the command, then the servers; removes the folder
 //     <──────────── its exit ────────────
 //
-// If `weir run` ends without a word, killed, say, the pipe ends, and that means "stop": there is one way to clean up, and it is taken every
+// If `weir run` ends without a word, killed, say, the pipe ends, and that means "stop": there is one way to clean up,
+// and it is taken every
 // time.  Servers follow the keeper in the same way.  Processes of the command are known by WEIR_JOB=<folder> in their environment,
 // so that those in sessions of their own are found too (MPI launchers make such).
 
@@ -55,7 +57,8 @@ class JobKeeper {
   std::string folder_;
 };
 
-/// Where job folders go: WEIR_JOB_DIR, or else, of a job of several nodes, ~/.weir, which they share; TMPDIR, /dev/shm, /tmp.
+/// Where job folders go: WEIR_JOB_DIR, or else, of a job of several nodes, ~/.weir, which they share; TMPDIR, /dev/shm,
+/// /tmp.
 Result<std::string> job_base_folder(bool uses_slurm);
 
 /// Of a file system that a job left: the folder that its connection file was in, if it is such a folder and empty.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Files of a job that are the same outside: staged in, or copied out already.  Kept in a file of the job's folder, since the processes that copy and
-// the one that asks are not the same.
+// Files of a job that are the same outside: staged in, or copied out already.  Kept in a file of the job's folder,
+// since the processes that copy and the one that asks are not the same.
 
 #include <cstdint>
 #include <map>
@@ -19,7 +19,8 @@ class Manifest {
   /// `version`: of its contents, as OpenFiles counts them.  \error kIoError
   Status add(const std::string& path, const client::Stat& found, std::int64_t version);
 
-  /// Whether the file is the one that was copied: not another of that name, and not changed since as far as names, sizes and versions tell.
+  /// Whether the file is the one that was copied: not another of that name, and not changed since as far as names,
+  /// sizes and versions tell.
   [[nodiscard]] bool holds(const std::string& path, const client::Stat& found, std::int64_t version) const;
 
  private:

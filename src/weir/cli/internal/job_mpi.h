@@ -1,9 +1,10 @@
 #pragma once
 
-// Which MPI a command uses, as far as that can be known before it runs, and how its ranks get our library loaded before it.
+// Which MPI a command uses, as far as that can be known before it runs, and how its ranks get our library loaded before
+// it.
 //
-// The library is libweir_preload.so, which finds out in each process which MPI it has; what is found here is only said, and checked: that the library
-// for it is there.  --mpi preloads the library of one MPI instead.
+// The library is libweir_preload.so, which finds out in each process which MPI it has; what is found here is only said,
+// and checked: that the library for it is there.  --mpi preloads the library of one MPI instead.
 
 #include <optional>
 #include <string>
@@ -57,8 +58,9 @@ struct Launch {
   std::vector<Setting> environment;  ///< On top of what there is.
 };
 
-/// Lets the ranks of `command` have `settings`, and `library` preloaded (empty: nothing).  A launcher that comes first is told to hand these on, and is
-/// itself spared the library; in front of anything else it is simply in the environment.
+/// Lets the ranks of `command` have `settings`, and `library` preloaded (empty: nothing).  A launcher that comes first
+/// is told to hand these on, and is itself spared the library; in front of anything else it is simply in the
+/// environment.
 Launch prepare(const std::vector<std::string>& command, const std::string& library,
                const std::vector<Setting>& settings);
 

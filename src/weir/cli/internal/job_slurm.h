@@ -1,8 +1,9 @@
 #pragma once
 
-// Servers on the nodes of a Slurm allocation: `srun` starts one on each node, and its standard input and output, which reach all of them, are the
-// pipes of daemons.h.  They end when standard input does, so nothing outlives the job.  The end of a job may kill its keeper at once, but first
-// asks the servers to end: the first of them takes away the job's folder, too.
+// Servers on the nodes of a Slurm allocation: `srun` starts one on each node, and its standard input and output, which
+// reach all of them, are the pipes of daemons.h.  They end when standard input does, so nothing outlives the job.  The
+// end of a job may kill its keeper at once, but first asks the servers to end: the first of them takes away the job's
+// folder, too.
 
 #include <chrono>
 #include <memory>
@@ -24,7 +25,8 @@ namespace weir::cli::internal {
 
 class SlurmServers {
  public:
-  /// Beside the connection file, the key is written to a file for the servers: the folder must be one that the nodes share.
+  /// Beside the connection file, the key is written to a file for the servers: the folder must be one that the nodes
+  /// share.
   static Result<std::unique_ptr<SlurmServers>> start(const DaemonOptions& options, const std::string& connection);
 
   int stop(std::chrono::milliseconds patience);  ///< \returns 1 if `srun` had to be killed.

@@ -22,8 +22,8 @@ struct StageOut {
   std::string target;
   bool is_pattern = false;
 
-  /// Where the file of that name goes; nothing if it is not among those that are copied.  Below a folder or pattern, names
-  /// are kept from the last folder on that the pattern spells out: /run/*/x of /run/1/x goes to TARGET/1/x.
+  /// Where the file of that name goes; nothing if it is not among those that are copied.  Below a folder or pattern,
+  /// names are kept from the last folder on that the pattern spells out: /run/*/x of /run/1/x goes to TARGET/1/x.
   [[nodiscard]] std::optional<std::string> target_of(const std::string& path) const;
   /// As the user wrote it.
   [[nodiscard]] std::string name() const { return is_pattern && source == "/" ? "all" : source; }
@@ -31,10 +31,12 @@ struct StageOut {
 
 /// "SRC[:DST]": a local file or folder, and its name in the file system [/ and its last part].
 Result<Stage> parse_stage_in(const std::string& text);
-/// "NAME[:DST]": a name in the file system, and the local one [its last part, here]; "PATTERN[:FOLDER]" [here]; "all[:FOLDER]" [here].
+/// "NAME[:DST]": a name in the file system, and the local one [its last part, here]; "PATTERN[:FOLDER]" [here];
+/// "all[:FOLDER]" [here].
 Result<StageOut> parse_stage_out(const std::string& text);
 
-/// What can be known to fail is said before anything runs: a source that cannot be read, a place that cannot be written to.
+/// What can be known to fail is said before anything runs: a source that cannot be read, a place that cannot be written
+/// to.
 Status check_stage_in(const Stage& stage);
 Status check_stage_out(const StageOut& stage);
 
@@ -57,7 +59,8 @@ Result<int> stage_out(const std::string& connection, const StageOut& stage, cons
 Result<int> stage_out_file(const std::string& connection, const std::string& path, const std::string& target,
                            Console& console);
 
-/// Calls `visit` for everything below a directory, folders before what they hold.  What goes away meanwhile is left out.
+/// Calls `visit` for everything below a directory, folders before what they hold.  What goes away meanwhile is left
+/// out.
 Status walk(const client::FileSystem& file_system, const std::string& directory,
             const std::function<Status(const std::string& path, bool is_directory)>& visit);
 

@@ -12,7 +12,8 @@ namespace weir::cli::internal {
 /// "wrote 703 MiB and read 12 MiB of 2 files at 1.9 GB/s; 12 % of 4.2 s were I/O; no failed calls"
 std::string job_line(const IoSummary& summary, double seconds);
 
-/// Empty if no call failed; otherwise lines without their ends: how many failed, and for each file and function on which ranks and why.
+/// Empty if no call failed; otherwise lines without their ends: how many failed, and for each file and function on
+/// which ranks and why.
 std::vector<std::string> failure_lines(const IoSummary& summary);
 
 /// "3 I/O calls failed."

@@ -23,7 +23,8 @@ struct Advice {
   std::optional<Candidate> better;    ///< Clearly better than what there is.
 };
 
-/// `views`: the one that matters of each rank.  Nothing if there is nothing to choose: no views, or only the whole file.
+/// `views`: the one that matters of each rank.  Nothing if there is nothing to choose: no views, or only the whole
+/// file.
 std::optional<Advice> advise(const std::vector<RankView>& views, const layout::Partition& layout);
 
 }  // namespace weir::cli::internal

@@ -1,7 +1,8 @@
 #pragma once
 
-// Copies a range in chunks by several threads, so that an interrupted copy can go on: at any moment all chunks below a frontier are
-// done, and none beyond frontier + window is begun.  The first n - window bytes of a partial copy of n bytes are good.
+// Copies a range in chunks by several threads, so that an interrupted copy can go on: at any moment all chunks below a
+// frontier are done, and none beyond frontier + window is begun.  The first n - window bytes of a partial copy of n
+// bytes are good.
 
 #include <functional>
 #include <span>

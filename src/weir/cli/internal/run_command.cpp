@@ -1,7 +1,8 @@
 // weir run
 //
-// A file system for one command: servers start, files are staged in, the command runs, files are staged out, everything goes.  A keeper
-// (job_keeper.h) owns what must not be left behind; this process starts the other parts one after the other, each in a process of its own.
+// A file system for one command: servers start, files are staged in, the command runs, files are staged out, everything
+// goes.  A keeper (job_keeper.h) owns what must not be left behind; this process starts the other parts one after the
+// other, each in a process of its own.
 
 #include <weir/cli/internal/run_command.h>
 
@@ -103,7 +104,8 @@ Result<std::string> library_to_preload(const RunOptions& options, Mpi mpi) {
   return options.mpi == "auto" ? find_preload_library() : find_mpiio_library(mpi);
 }
 
-// An MPI that the command names must have its library; one that is only guessed need not, and is found out by each process.
+// An MPI that the command names must have its library; one that is only guessed need not, and is found out by each
+// process.
 Status check_mpi(const RunOptions& options, Job& job) {
   job.mpi = options.mpi == "auto" ? choose_mpi(options.command)
                                   : MpiChoice{mpi_of_name(options.mpi), concat("--mpi ", options.mpi), true};
@@ -217,7 +219,8 @@ StageOutOptions what_is_outside(const Records& records) {
   return {.is_drained = holds(Manifest(records.drained)), .is_input = holds(Manifest(records.staged_in))};
 }
 
-// All of them, even if one fails: what is not copied now is lost.  After a command that failed, names that it did not get to make are no error.
+// All of them, even if one fails: what is not copied now is lost.  After a command that failed, names that it did not
+// get to make are no error.
 Result<int> stage_all_out(const Job& job, const JobKeeper& keeper, const Records& records, bool has_failed,
                           Console& console) {
   int worst = kExitOk;
@@ -271,7 +274,8 @@ Result<int> tell_io(const RunOptions& options, const Records& records, const Job
   return options.fail_on_io_error && summary.failed_calls > 0 ? static_cast<int>(kExitBad) : static_cast<int>(kExitOk);
 }
 
-// In a process of its own too, since it reads what the command has written.  That it fails is no reason to lose what is to be staged out.
+// In a process of its own too, since it reads what the command has written.  That it fails is no reason to lose what is
+// to be staged out.
 Result<int> conclude(const Job& job, const RunOptions& options, const JobKeeper& keeper, const Records& records,
                      JobFacts facts, Console& console) {
   facts.command = join(options.command);

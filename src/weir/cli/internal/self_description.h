@@ -1,6 +1,7 @@
 #pragma once
 
-// What the command knows about itself, for shells and for man: made of the same declarations that parse the command line.
+// What the command knows about itself, for shells and for man: made of the same declarations that parse the command
+// line.
 
 #include <string>
 
@@ -10,10 +11,12 @@
 
 namespace weir::cli::internal {
 
-/// Adds `weir help`, `weir completion` and the hidden `weir manual`.  \pre All other commands are there; `app` outlives `selection`.
+/// Adds `weir help`, `weir completion` and the hidden `weir manual`.  \pre All other commands are there; `app` outlives
+/// `selection`.
 void add_self_description(CLI::App& app, Selection& selection);
 
-/// A script for bash: completes commands, options and the values of options that have a fixed set of them, and local files otherwise.
+/// A script for bash: completes commands, options and the values of options that have a fixed set of them, and local
+/// files otherwise.
 std::string bash_completion(const CLI::App& app);
 
 /// weir.1, for man.

@@ -2,8 +2,8 @@
 
 // Reads what ranks wrote about their I/O (WEIR_TRACE; docs/formats.md has the format).
 //
-// Traces may come from ranks that were killed, so the last line may be a part of one.  Lines that are not understood are counted and left out: a newer
-// library may say more than this program knows.
+// Traces may come from ranks that were killed, so the last line may be a part of one.  Lines that are not understood
+// are counted and left out: a newer library may say more than this program knows.
 
 #include <array>
 #include <cstdint>
@@ -111,8 +111,8 @@ std::optional<TraceEvent> read_trace_event(std::string_view line);
 /// \error kInvalidArgument if it does not begin as a trace does
 Result<Trace> read_trace(std::istream& in);
 
-/// All DIR/*.trace that begin at `since` (ns since 1970) or later, in the order of ranks, and of programs that ran one after the other.
-/// No such file is no error.  \error kNotFound, kIoError: names the directory or the file
+/// All DIR/*.trace that begin at `since` (ns since 1970) or later, in the order of ranks, and of programs that ran one
+/// after the other.  No such file is no error.  \error kNotFound, kIoError: names the directory or the file
 Result<std::vector<Trace>> read_traces(const std::string& directory, std::int64_t since = 0);
 
 }  // namespace weir::cli::internal

@@ -22,7 +22,8 @@ layout::FallsSet at_zero(layout::FallsSet set) {
     falls.right -= shift;
   }
   if (set.size() == 1 && !set[0].is_leaf()) {
-    // What the inner set leaves free at its start belongs to the place too.  Of several, each has its place among the others.
+    // What the inner set leaves free at its start belongs to the place too.  Of several, each has its place among the
+    // others.
     set[0].inner = at_zero(std::move(set[0].inner));
     set[0].right = layout::extent(set[0].inner) - 1;
   }

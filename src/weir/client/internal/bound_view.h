@@ -65,7 +65,8 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   Status move(const Access& access);
   Status access_once(const std::shared_ptr<Binding>& binding, const Access& access);
   Status run_once(const std::shared_ptr<Binding>& binding, std::span<const Access> accesses);
-  /// Does what needs no message, and says how much that was; appends to `rest` the parts that do.  What a stale layout makes vain is counted.
+  /// Does what needs no message, and says how much that was; appends to `rest` the parts that do.  What a stale layout
+  /// makes vain is counted.
   Status move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest, Offset& moved);
   Result<transfer::Plan> plan_of(const layout::Element& memory, bool is_gather);
   Offset window_bytes();

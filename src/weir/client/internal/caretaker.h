@@ -1,9 +1,11 @@
 #pragma once
 
-// Looks after calls that were started and that nobody waits for just now: while the program computes, bodies must go on their way and answers come
-// in.  Otherwise calls end by their deadline, and others wait for the subfiles that half a write is under way to.
+// Looks after calls that were started and that nobody waits for just now: while the program computes, bodies must go on
+// their way and answers come in.  Otherwise calls end by their deadline, and others wait for the subfiles that half a
+// write is under way to.
 //
-// One thread, made when it is first needed.  It looks every few milliseconds as long as there are such calls, and sleeps otherwise.
+// One thread, made when it is first needed.  It looks every few milliseconds as long as there are such calls, and
+// sleeps otherwise.
 
 #include <atomic>
 #include <condition_variable>

@@ -2,8 +2,9 @@
 
 // A read or write by message: cut into slices, several under way to every target, each unpacked as it comes.
 //
-// The range of the access is cut per part so that no message is longer than a buffer.  A slice whose bytes lie in one in the user's
-// memory is sent from there (received there); others are gathered into (scattered from) a buffer of the session.
+// The range of the access is cut per part so that no message is longer than a buffer.  A slice whose bytes lie in one
+// in the user's memory is sent from there (received there); others are gathered into (scattered from) a buffer of the
+// session.
 
 #include <deque>
 #include <map>
@@ -81,8 +82,8 @@ class Operation final : public UnderWay {
   Status status_;
 };
 
-/// Several accesses piece by piece, all those of one subfile in as few messages as they fit in: for many small ones, and for patterns that
-/// are too complex to be kept.
+/// Several accesses piece by piece, all those of one subfile in as few messages as they fit in: for many small ones,
+/// and for patterns that are too complex to be kept.
 Status move_pieces(Binding& binding, std::span<const Access> accesses, std::span<Part* const> parts,
                    Counters& counters);
 

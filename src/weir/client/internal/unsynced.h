@@ -1,7 +1,7 @@
 #pragma once
 
-// Which servers have bytes that were written and not synced since, and in which of their lives ("boots") they got them.  A server that was started
-// again may have lost them.
+// Which servers have bytes that were written and not synced since, and in which of their lives ("boots") they got them.
+// A server that was started again may have lost them.
 
 #include <algorithm>
 #include <atomic>

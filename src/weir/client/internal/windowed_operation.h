@@ -1,11 +1,13 @@
 #pragma once
 
-// A read or write between memory in pieces and a view, under way: cut into windows, each of which goes through a buffer of the session.
+// A read or write between memory in pieces and a view, under way: cut into windows, each of which goes through a buffer
+// of the session.
 //
 //   write   a window is gathered into its buffer when its turn comes, and sent from there
 //   read    it is received into its buffer, and scattered from there when it is the first of those under way
 //
-// A few windows are under way at once, so buffers stay bounded however long the access is.  Windows that need no message are done at once.
+// A few windows are under way at once, so buffers stay bounded however long the access is.  Windows that need no
+// message are done at once.
 
 #include <deque>
 #include <memory>

@@ -2,10 +2,11 @@
 
 // From unordered families to ascending FALLS.
 //
-// Chains whose hulls do not overlap follow one another.  Chains that interleave are laid on a common grid of windows of the
-// largest outermost step s: a chain of step s puts one block into each window of an interval of windows.  Where all chains that
-// are active in an interval stay within their window, the interval becomes one FALLS of stride s around what one window holds,
-// which is nested in turn.  If no grid origin keeps all blocks within windows, the chains are listed one by one.
+// Chains whose hulls do not overlap follow one another.  Chains that interleave are laid on a common grid of windows of
+// the largest outermost step s: a chain of step s puts one block into each window of an interval of windows.  Where all
+// chains that are active in an interval stay within their window, the interval becomes one FALLS of stride s around
+// what one window holds, which is nested in turn.  If no grid origin keeps all blocks within windows, the chains are
+// listed one by one.
 
 #include <algorithm>
 #include <tuple>

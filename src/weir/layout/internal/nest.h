@@ -16,8 +16,8 @@ struct Chain {
   std::vector<Loop> loops;
 };
 
-/// The union of disjoint chains as a set of FALLS, simplified.  Ascending where chains that interleave share their outermost
-/// step (or one step divides the other); otherwise such chains stand one after the other.
+/// The union of disjoint chains as a set of FALLS, simplified.  Ascending where chains that interleave share their
+/// outermost step (or one step divides the other); otherwise such chains stand one after the other.
 FallsSet nest(std::vector<Chain> chains);
 
 }  // namespace weir::layout::internal

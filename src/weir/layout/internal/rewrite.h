@@ -7,8 +7,8 @@ namespace weir::layout::internal {
 /// Moves a set by `by` bytes.
 void shift(FallsSet& set, Offset by) noexcept;
 
-/// Shrinks a nested block to the bytes that its inner set has: the first inner byte is at the block's left end, the last at
-/// its right end if inner blocks are tight themselves.
+/// Shrinks a nested block to the bytes that its inner set has: the first inner byte is at the block's left end, the
+/// last at its right end if inner blocks are tight themselves.
 void tighten(Falls& falls) noexcept;
 
 /// As simplify(); empty if that would change nothing.

@@ -2,16 +2,17 @@
 
 // An element compiled for look-ups: FALLS trees as flat arrays.
 //
-// Two forms of the same sequence of bytes.  Every node is a family of blocks with a step in the file (x) and a step in the
-// element (y), both relative to the block of the parent:
+// Two forms of the same sequence of bytes.  Every node is a family of blocks with a step in the file (x) and a step in
+// the element (y), both relative to the block of the parent:
 //
 //   sequence form   siblings in element order, as the FALLS are written; answers "where is element byte y?"
 //   spatial form    siblings in file order, loops nested by decreasing file step, so that the blocks of one node never overlap:
 //                   x_step >= length; answers "which element byte is file byte x?" and is what intersection works on
 //
-// For a monotone element the two are the same.  Otherwise the spatial form is made by exchanging loops: a loop with a step
-// shorter than its block moves inwards until it is nested properly.  Where no order of two loops is proper (steps 2 and 3), the
-// one with fewer turns is unrolled into siblings.  Siblings of the spatial form may interleave with each other.
+// For a monotone element the two are the same.  Otherwise the spatial form is made by exchanging loops: a loop with a
+// step shorter than its block moves inwards until it is nested properly.  Where no order of two loops is proper (steps
+// 2 and 3), the one with fewer turns is unrolled into siblings.  Siblings of the spatial form may interleave with each
+// other.
 //
 // All blocks are tight: the first byte of a node's first block is at x, the last of a block at length - 1.
 
@@ -66,8 +67,8 @@ struct Located {
 /// Sequence form.  \pre 0 <= y < bytes of the tree
 Located locate(const Tree& tree, Offset y) noexcept;
 
-/// A tree of the spatial form, and the lowest byte that was seen to occur twice while making it (not all are seen here: see
-/// first_duplicate()).
+/// A tree of the spatial form, and the lowest byte that was seen to occur twice while making it (not all are seen here:
+/// see first_duplicate()).
 struct Spatial {
   Tree tree;
   std::optional<Offset> duplicate;

@@ -1,9 +1,10 @@
 #pragma once
 
-// Random patterns for property tests: small enough to list every byte, odd enough to hurt.  For tests only, not installed.
+// Random patterns for property tests: small enough to list every byte, odd enough to hurt.  For tests only, not
+// installed.
 //
-// Every case has a number that is its seed; a failing test prints it.  WEIR_TEST_SEED shifts all of them: the same value gives
-// the same cases again.
+// Every case has a number that is its seed; a failing test prints it.  WEIR_TEST_SEED shifts all of them: the same
+// value gives the same cases again.
 
 #include <algorithm>
 #include <cstdint>

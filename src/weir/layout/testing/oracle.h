@@ -2,8 +2,8 @@
 
 // The algebra by listing every byte: slow, obvious, and the judge of all that is fast.  For tests only, not installed.
 //
-// Nothing here shares code with the library.  A set becomes the list of its bytes; an element becomes two tables over a few
-// periods, element offset -> file offset and back; an intersection is a scan over the file.
+// Nothing here shares code with the library.  A set becomes the list of its bytes; an element becomes two tables over a
+// few periods, element offset -> file offset and back; an intersection is a scan over the file.
 
 #include <algorithm>
 #include <optional>
@@ -245,7 +245,8 @@ struct BruteMatch {
   Offset targets = 0;
 };
 
-/// Looks at view bytes [0, bytes) and at their successors.  \pre The tables reach that far; subfiles cover what the view holds.
+/// Looks at view bytes [0, bytes) and at their successors.  \pre The tables reach that far; subfiles cover what the
+/// view holds.
 inline BruteMatch match(const BruteElement& view, const std::vector<BruteElement>& subfiles, Offset bytes) {
   struct Place {
     std::size_t subfile;

@@ -7,8 +7,8 @@
 namespace weir::model::internal {
 namespace {
 
-// Pieces of different kinds run through different kernels (see transfer): single moves, several of them, moves that overlap, the C
-// library.
+// Pieces of different kinds run through different kernels (see transfer): single moves, several of them, moves that
+// overlap, the C library.
 enum class Kind { kWhole, kWords, kOverlapping, kBulk };
 
 Kind kind_of(double length) noexcept {

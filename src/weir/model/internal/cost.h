@@ -4,8 +4,8 @@
 
 namespace weir::model::internal {
 
-/// Cache lines (pages) that a piece of `length` bytes brings in where pieces are `stride` bytes apart: shared by neighbours if the gaps
-/// are shorter than a line, otherwise the mean over all positions that the stride leads to.
+/// Cache lines (pages) that a piece of `length` bytes brings in where pieces are `stride` bytes apart: shared by
+/// neighbours if the gaps are shorter than a line, otherwise the mean over all positions that the stride leads to.
 double units_per_piece(double length, double stride, Offset unit) noexcept;
 
 /// One piece on one side, term by term, in seconds.

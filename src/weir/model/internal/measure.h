@@ -2,8 +2,9 @@
 
 // Time of repeated runs, on a machine that others use too.
 //
-// What disturbs lasts longer than a measurement: a neighbour that fills the last cache does so for seconds.  Repeating a measurement at
-// once repeats the disturbance.  So all jobs are measured once in a round, round after round, and the median over rounds is what counts.
+// What disturbs lasts longer than a measurement: a neighbour that fills the last cache does so for seconds.  Repeating
+// a measurement at once repeats the disturbance.  So all jobs are measured once in a round, round after round, and the
+// median over rounds is what counts.
 
 #include <cstddef>
 #include <functional>
@@ -31,8 +32,8 @@ class Rounds {
   Status run(const Limits& limits, const std::function<void(const std::string&)>& progress);
 
   [[nodiscard]] double seconds(std::size_t job) const;
-  /// The same from every other round, and from those in between: how far two honest measurements are apart, relative.  Nothing if there
-  /// are fewer than two rounds.
+  /// The same from every other round, and from those in between: how far two honest measurements are apart, relative.
+  /// Nothing if there are fewer than two rounds.
   [[nodiscard]] std::optional<double> noise(std::size_t job) const;
   [[nodiscard]] std::size_t rounds() const noexcept { return complete_rounds_; }
 

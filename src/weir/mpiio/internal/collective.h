@@ -38,8 +38,8 @@ struct Share {
   Offset touched_bytes = 0;
 };
 
-/// The file from the first to the last byte of all shares, dealt to the first ranks in contiguous parts, and each part in windows that fit
-/// into memory.
+/// The file from the first to the last byte of all shares, dealt to the first ranks in contiguous parts, and each part
+/// in windows that fit into memory.
 struct Domains {
   Range file;
   Offset origin = 0;  ///< Where the first part would start, if the file's range did not start later.
@@ -78,8 +78,8 @@ struct CollectiveChoice {
   std::string why;
 };
 
-/// Two phases only if they are possible and pay, or are wanted and possible.  A write must leave no gap: what no rank has written would be
-/// overwritten.
+/// Two phases only if they are possible and pay, or are wanted and possible.  A write must leave no gap: what no rank
+/// has written would be overwritten.
 CollectiveChoice choose(const CollectiveFacts& facts, Method wanted);
 
 }  // namespace weir::mpiio::internal

@@ -37,8 +37,8 @@ Result<client::FileSystem> file_system() {
     client::ConnectOptions options;
     const char* const direct = std::getenv("WEIR_DIRECT");
     options.direct = direct == nullptr || std::string_view(direct) != "off";
-    // A server that is gone is noticed at once.  One that is slow, on a machine that has too much to do, gets half the time that ranks get:
-    // an error would end the program.
+    // A server that is gone is noticed at once.  One that is slow, on a machine that has too much to do, gets half the
+    // time that ranks get: an error would end the program.
     options.timeout = std::max<std::chrono::milliseconds>(options.timeout, longest_wait() / 2);
     WEIR_TRY(client::FileSystem fresh, client::FileSystem::connect(options));
     connected = new client::FileSystem(std::move(fresh));

@@ -143,7 +143,8 @@ Result<Typemap> blocks(const Typemap& item, std::span<const Offset> lengths, std
   return sequence.finish();
 }
 
-/// What one process has of one dimension of an array: blocks of `block` indices at `first`, `first` + `step`, ... below `size`.
+/// What one process has of one dimension of an array: blocks of `block` indices at `first`, `first` + `step`, ... below
+/// `size`.
 struct Dimension {
   Offset size = 0;
   Offset first = 0;
@@ -286,7 +287,8 @@ Result<Typemap> decode_f90(MPI_Datatype type, const Envelope& envelope, LeafSize
   return f90_typemap(type, how, envelope.combiner, numbers.size() > 1 ? numbers[0] : 0, numbers.back());
 }
 
-// MPI knows about alignment and other causes of padding; what it says holds in memory and in files of its representation.
+// MPI knows about alignment and other causes of padding; what it says holds in memory and in files of its
+// representation.
 Status take_native_bounds(MPI_Datatype type, Typemap& map) {
   MPI_Count lower = 0;
   MPI_Count extent = 0;
@@ -320,9 +322,9 @@ Result<Element> single_element(Offset disp, const Typemap& filetype) {
   return Element::create(filetype.falls, {.disp = begin, .period = kMaxBytes - begin});
 }
 
-// Items that are longer than their extent interleave: one family, as long as files can be, instead of a period.  If they overlap, only the
-// first can be used.  Programs do so: HDF5's types of several chunks have extents that mean nothing, and it never reads or writes
-// more than one item.
+// Items that are longer than their extent interleave: one family, as long as files can be, instead of a period.  If
+// they overlap, only the first can be used.  Programs do so: HDF5's types of several chunks have extents that mean
+// nothing, and it never reads or writes more than one item.
 Result<Element> interleaved_element(Offset disp, const Typemap& filetype) {
   if (filetype.size > filetype.extent) return single_element(disp, filetype);
   const Offset room = kMaxBytes - 1 - disp - filetype.origin - filetype.true_extent;

@@ -16,10 +16,10 @@ enum class LeafSize { kNative, kExternal32 };
 /// From one item of `type` to the next, as MPI says.
 Offset extent_of(MPI_Datatype type);
 
-/// The type map of one item.  Native bounds are those that MPI gives; external32 bounds follow from the file's sizes, without padding:
-/// displacements that were given in items scale, those given in bytes stay.
-/// \error kInvalidArgument for MPI_DATATYPE_NULL, and for a basic type that has no external32 form; kOutOfRange if a displacement
-/// leaves +-2^62; kIoError if MPI fails
+/// The type map of one item.  Native bounds are those that MPI gives; external32 bounds follow from the file's sizes,
+/// without padding: displacements that were given in items scale, those given in bytes stay.
+/// \error kInvalidArgument for MPI_DATATYPE_NULL, and for a basic type that has no external32 form; kOutOfRange if a
+/// displacement leaves +-2^62; kIoError if MPI fails
 Result<Typemap> decode(MPI_Datatype type, LeafSize how);
 
 /// What a file view shows: items of `filetype` from `disp` on, side by side.  Only the first if they overlap.

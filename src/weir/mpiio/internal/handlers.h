@@ -2,9 +2,10 @@
 
 // Error handlers of files.
 //
-// An MPI offers no way to call a user's handler for a file that is not its own, so we keep the functions that MPI_File_create_errhandler is
-// given.  A handler may be freed while files still use it; MPI keeps it for its own files, we must for ours: MPI_Errhandler_free of a
-// handler that a file of ours has had lets go of the user's copy of the handle and no more.
+// An MPI offers no way to call a user's handler for a file that is not its own, so we keep the functions that
+// MPI_File_create_errhandler is given.  A handler may be freed while files still use it; MPI keeps it for its own
+// files, we must for ours: MPI_Errhandler_free of a handler that a file of ours has had lets go of the user's copy of
+// the handle and no more.
 //
 // Fortran's handlers are told the number of the file; so we keep those functions as such.
 

@@ -22,7 +22,8 @@ MemoryMap map_of(const Typemap& items, Result<Element> element) {
 }  // namespace
 
 Result<MemoryMap> memory_map(Offset count, const Typemap& type) {
-  // Items side by side are a period, which serves any count; one item, and items that interleave or go backwards, are a finite set.
+  // Items side by side are a period, which serves any count; one item, and items that interleave or go backwards, are a
+  // finite set.
   const bool is_periodic = count > 1 && type.size > 0 && type.extent >= type.true_extent;
   Typemap once = type;
   WEIR_TRY(Typemap items, repeat(std::move(once), count, type.extent));

@@ -11,8 +11,8 @@ struct MemoryMap {
   Offset shift = 0;
   bool is_contiguous = true;  ///< The message lies at buffer + shift in one piece.
   layout::Element element;
-  /// An error: no element can express the memory (bytes that occur twice, long ways backwards), which the message says.  All but
-  /// `bytes` is meaningless then: pack and unpack by MPI.
+  /// An error: no element can express the memory (bytes that occur twice, long ways backwards), which the message says.
+  /// All but `bytes` is meaningless then: pack and unpack by MPI.
   Status direct;
 };
 

@@ -6,7 +6,8 @@
 //                           that has the fewest
 //   further subfiles        bytes that no rank sees, striped: one target after the other
 //
-// Of targets with as few the next in turn is taken, from a start that the file has for itself: files of few ranks do not all meet on one.
+// Of targets with as few the next in turn is taken, from a start that the file has for itself: files of few ranks do
+// not all meet on one.
 
 #include <cstddef>
 #include <cstdint>

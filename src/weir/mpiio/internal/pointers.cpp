@@ -20,7 +20,8 @@ Result<client::Counter> File::shared() {
   return *shared_;
 }
 
-// Ranks may still use the old pointer until they come to this call, and the new one as soon as they leave it: so it is another counter.
+// Ranks may still use the old pointer until they come to this call, and the new one as soon as they leave it: so it is
+// another counter.
 Outcome File::reset_shared(const char* call, bool is_used, Offset value) {
   if (!is_used && value == 0) return Outcome::ok();
   std::optional<client::Counter> fresh;

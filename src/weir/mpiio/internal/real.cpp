@@ -16,8 +16,8 @@ const void* library_of(const void* address) {
 
 }  // namespace
 
-// A library that was loaded late is followed by what it needs itself, which is the MPI; others, as PnetCDF, the preloaded one finds.  So it does if
-// this library was preloaded before it: its own functions would lead back here.
+// A library that was loaded late is followed by what it needs itself, which is the MPI; others, as PnetCDF, the
+// preloaded one finds.  So it does if this library was preloaded before it: its own functions would lead back here.
 void* find_next_symbol(const char* name) {
   void* const symbol = ::dlsym(RTLD_NEXT, name);
   void* const next = ::dlsym(RTLD_DEFAULT, "weir_preload_next");

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which MPI_File handles are ours.  A handle is looked up here before anything behind it is touched, so those of other files, of closed
-// files and plain rubbish do no harm.
+// Which MPI_File handles are ours.  A handle is looked up here before anything behind it is touched, so those of other
+// files, of closed files and plain rubbish do no harm.
 
 #include <memory>
 

@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kExternal = "external32";
 constexpr MPI_Count kMostItems = MPI_Count{1} << 20;  // in one call of a conversion function, whose counts are ints
 
-// A buffer at MPI_BOTTOM, told from an address of ours: MPICH's MPI_Pack_external takes no null pointer.  Others are as they are.
+// A buffer at MPI_BOTTOM, told from an address of ours: MPICH's MPI_Pack_external takes no null pointer.  Others are as
+// they are.
 class FromAnchor {
  public:
   explicit FromAnchor(const Buffer& given) : buffer_(given) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Data representations: how values look in the file.  `native` and `internal` are the bytes of memory and need no object.
+// Data representations: how values look in the file.  `native` and `internal` are the bytes of memory and need no
+// object.
 
 #include <functional>
 #include <memory>

@@ -2,11 +2,11 @@
 
 // Requests of non-blocking accesses: generalized requests of MPI.
 //
-// No thread of ours calls MPI.  What is under way gets on when the program waits or tests, which is why MPI_Wait, MPI_Test and their
-// kin are interposed (waits.cpp); as long as nothing of ours is under way they go straight to MPI.
+// No thread of ours calls MPI.  What is under way gets on when the program waits or tests, which is why MPI_Wait,
+// MPI_Test and their kin are interposed (waits.cpp); as long as nothing of ours is under way they go straight to MPI.
 //
-// A request that failed completes without an error as far as MPI can see, which would otherwise end the program.  The interposed call
-// finds the failure, lets the file's error handler do its work, and returns the code.
+// A request that failed completes without an error as far as MPI can see, which would otherwise end the program.  The
+// interposed call finds the failure, lets the file's error handler do its work, and returns the code.
 
 #include <memory>
 #include <vector>

@@ -2,9 +2,10 @@
 
 // What this rank did, for `weir run` and `weir report`: written to WEIR_TRACE/<host>.<pid>.trace if WEIR_TRACE names a directory.
 //
-// Memory is bounded: accesses are kept as records of fixed size and written in blocks, and beyond WEIR_TRACE_LIMIT of them (200,000) only sums for each
-// file and function are kept.  With a limit of 0 accesses are only counted: that is cheap enough for every job (two atomic additions for each access, and
-// a look at the clock for few of them), and what `weir run` asks for without --report.  docs/formats.md describes the lines.
+// Memory is bounded: accesses are kept as records of fixed size and written in blocks, and beyond WEIR_TRACE_LIMIT of
+// them (200,000) only sums for each file and function are kept.  With a limit of 0 accesses are only counted: that is
+// cheap enough for every job (two atomic additions for each access, and a look at the clock for few of them), and what
+// `weir run` asks for without --report.  docs/formats.md describes the lines.
 
 #include <atomic>
 #include <cstdint>
@@ -68,7 +69,8 @@ class Stopwatch {
 /// How long this thread has met other ranks, in all.
 std::int64_t& time_met();
 
-/// Adds the time of its scope to what this process spent in I/O calls.  Of many calls it measures every 16th, spread evenly, and counts it 16 times.
+/// Adds the time of its scope to what this process spent in I/O calls.  Of many calls it measures every 16th, spread
+/// evenly, and counts it 16 times.
 class CallTimer {
  public:
   CallTimer() {

@@ -17,8 +17,8 @@ Offset size_of(MPI_Datatype type) {
   return size;
 }
 
-// All items of the buffer, in the bytes of memory, one after the other.  Each for itself: MPICH 4.0 packs other bytes of several items that
-// have a negative extent or overlap.
+// All items of the buffer, in the bytes of memory, one after the other.  Each for itself: MPICH 4.0 packs other bytes
+// of several items that have a negative extent or overlap.
 template <typename Bytes, typename One>
 Outcome for_items(const Buffer& buffer, Bytes& packed, One one) {
   const Offset extent = extent_of(buffer.type);

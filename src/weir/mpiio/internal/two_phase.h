@@ -1,7 +1,7 @@
 #pragma once
 
-// A collective access in two phases; see collective.h.  Views ascend, so what a rank has of a contiguous part of the file is contiguous in
-// its view: it is sent as it is, and only the part's owner puts pieces in place.
+// A collective access in two phases; see collective.h.  Views ascend, so what a rank has of a contiguous part of the
+// file is contiguous in its view: it is sent as it is, and only the part's owner puts pieces in place.
 
 #include <memory>
 #include <mutex>
@@ -38,7 +38,8 @@ struct Peers {
   std::vector<Packer> views;  ///< By rank.
   bool are_disjoint = false;
 };
-/// Collective, after meeting.  Null, on all ranks, if a view does not ascend or has too many parts to be told to others.
+/// Collective, after meeting.  Null, on all ranks, if a view does not ascend or has too many parts to be told to
+/// others.
 Result<std::unique_ptr<Peers>> introduce(Meeting& meeting, const std::string& call, const layout::Element& mine);
 
 /// A program's memory, in one piece or not.
@@ -69,7 +70,8 @@ struct Company {
 
 class TwoPhase {
  public:
-  /// All of these must stay.  `file`: all of it, byte x at offset x.  `buffers` are lost if ranks do not come: MPI may still use them.
+  /// All of these must stay.  `file`: all of it, byte x at offset x.  `buffers` are lost if ranks do not come: MPI may
+  /// still use them.
   TwoPhase(Meeting& meeting, std::string call, Peers& peers, const std::vector<Share>& shares, const Domains& domains,
            const client::View& file, std::shared_ptr<Buffers>& buffers);
 

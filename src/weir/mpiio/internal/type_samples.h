@@ -2,8 +2,8 @@
 
 // For the tests: datatypes with a list of their bytes, and random ones.
 //
-// Every constructor of the standard is written here a second time, as loops that list single bytes.  A Sample holds a datatype and
-// its bytes, made by the same call.
+// Every constructor of the standard is written here a second time, as loops that list single bytes.  A Sample holds a
+// datatype and its bytes, made by the same call.
 
 #include <algorithm>
 #include <array>
@@ -89,7 +89,8 @@ class Sample {
   [[nodiscard]] const Listed& listed(LeafSize how) const { return how == LeafSize::kNative ? native_ : external_; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
-  /// MPICH 4.0.2 divides by zero when it packs types that have a part of no bytes or of no extent; such are not packed here.
+  /// MPICH 4.0.2 divides by zero when it packs types that have a part of no bytes or of no extent; such are not packed
+  /// here.
   [[nodiscard]] bool is_packable() const {
     return has_packable_parts_ && !native_.bytes.empty() && native_.extent() != 0;
   }
@@ -373,7 +374,8 @@ inline Sample random_basic(Random& random, Leaves leaves = Leaves::kAll) {
   }
 }
 
-/// Types that are legal in memory: any order, holes, overlaps, negative displacements.  With `ascending`: legal in file views.
+/// Types that are legal in memory: any order, holes, overlaps, negative displacements.  With `ascending`: legal in file
+/// views.
 class Generator {
  public:
   Generator(Random& random, bool ascending, Leaves leaves = Leaves::kAll)
@@ -430,7 +432,8 @@ class Generator {
     }
   }
 
-  // One past the last byte of an item, at least its extent: where the next may start in a file, in both representations.
+  // One past the last byte of an item, at least its extent: where the next may start in a file, in both
+  // representations.
   static Offset span(const Sample& sample) {
     Offset end = 1;
     for (const LeafSize how : {LeafSize::kNative, LeafSize::kExternal32}) {

@@ -2,14 +2,15 @@
 
 // What MPI calls a type map, as FALLS, and the two operations that every MPI constructor consists of.
 //
-// The standard defines a datatype as a sequence of (basic type, displacement).  Only the bytes matter here, so a type map is a
-// sequence of byte displacements in the order in which the bytes travel, held as FALLS: `repeat` puts a loop around it, a
-// `Sequence` puts type maps one after the other.  Displacements may be negative, offsets of FALLS may not: `falls` starts at 0 and
-// `origin` says where that is.
+// The standard defines a datatype as a sequence of (basic type, displacement).  Only the bytes matter here, so a type
+// map is a sequence of byte displacements in the order in which the bytes travel, held as FALLS: `repeat` puts a loop
+// around it, a `Sequence` puts type maps one after the other.  Displacements may be negative, offsets of FALLS may not:
+// `falls` starts at 0 and `origin` says where that is.
 //
-// Corner cases: a type without bytes has empty FALLS and still may have an extent (markers); bytes that occur twice are legal in
-// MPI when they are only read, and expressible as FALLS, but not as an element; loops that go backwards are written out as long as
-// they are short; what cannot be written down has a `shape` that says why, and all its numbers nevertheless.
+// Corner cases: a type without bytes has empty FALLS and still may have an extent (markers); bytes that occur twice are
+// legal in MPI when they are only read, and expressible as FALLS, but not as an element; loops that go backwards are
+// written out as long as they are short; what cannot be written down has a `shape` that says why, and all its numbers
+// nevertheless.
 
 #include <weir/layout/falls.h>
 

@@ -1,5 +1,5 @@
-// A program that knows nothing of Weir and does not close its file: what it does with it after MPI_Finalize is an error or is done, and the
-// program ends well.
+// A program that knows nothing of Weir and does not close its file: what it does with it after MPI_Finalize is an error
+// or is done, and the program ends well.
 
 #include <cstdio>
 

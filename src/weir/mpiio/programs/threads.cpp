@@ -1,5 +1,6 @@
-// Several threads of each rank at once, under MPI_THREAD_MULTIPLE: independent accesses of all kinds to files that they share and to files of their
-// own, requests of files beside those of messages, and messages.  Exit code 77: the MPI does not offer that.
+// Several threads of each rank at once, under MPI_THREAD_MULTIPLE: independent accesses of all kinds to files that they
+// share and to files of their own, requests of files beside those of messages, and messages.  Exit code 77: the MPI
+// does not offer that.
 
 #include <algorithm>
 #include <atomic>

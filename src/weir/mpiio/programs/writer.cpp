@@ -3,8 +3,8 @@
 //   writer FILE FOLDER independent|pieces|nonblocking|collective|atomic|shared
 //   writer FILE FOLDER closing         rank 1 writes once; all ranks close the file when FOLDER/go is there
 //
-// FOLDER/rank.R: the process of rank R, as soon as it has written something.  FOLDER/error.R: the class and the text of the error that it got.
-// A rank that got one closes the file, ends well with MPI, and has the exit code 3.
+// FOLDER/rank.R: the process of rank R, as soon as it has written something.  FOLDER/error.R: the class and the text of
+// the error that it got.  A rank that got one closes the file, ends well with MPI, and has the exit code 3.
 
 #include <cstdio>
 #include <cstring>
@@ -88,7 +88,8 @@ std::string describe(int code) {
   return std::string(name) + ": " + std::string(text, static_cast<std::size_t>(length));
 }
 
-// Ranks of collective calls go on until all have got their error: one may have written everything before the other's server was gone.
+// Ranks of collective calls go on until all have got their error: one may have written everything before the other's
+// server was gone.
 bool is_enough(bool is_collective, bool has_failed) {
   if (!is_collective) return has_failed;
   int mine = has_failed ? 1 : 0;

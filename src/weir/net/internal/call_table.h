@@ -2,8 +2,8 @@
 
 // Calls under way of one Caller, and those that are over but whose `done` has not been called yet.
 //
-// Results are kept until run_ready(): `done` is never called from within call() or a callback of UCX, so it may do anything, even end
-// the connection.
+// Results are kept until run_ready(): `done` is never called from within call() or a callback of UCX, so it may do
+// anything, even end the connection.
 
 #include <cstdint>
 #include <deque>
@@ -44,8 +44,9 @@ class CallTable {
   /// Those that are to be looked at.
   [[nodiscard]] std::vector<CallId> due(Clock::time_point now) const;
   enum class Look { kWait, kAsk, kExpired };
-  /// What is to be done about a call that is due.  A call with patience is looked at every half of it: it waits if there was a sign of life; otherwise
-  /// the server is asked for one first, so that a caller that was stopped itself gives up nothing.
+  /// What is to be done about a call that is due.  A call with patience is looked at every half of it: it waits if
+  /// there was a sign of life; otherwise the server is asked for one first, so that a caller that was stopped itself
+  /// gives up nothing.
   Look look_at(CallId id, Clock::time_point now);
   [[nodiscard]] std::vector<CallId> calls_of(const void* owner) const;
   [[nodiscard]] Clock::time_point next_look() const;

@@ -13,8 +13,8 @@
 //     │ <──────────────── kWorking (on its way; if it is not, there is no answer)
 //     │ <──────────── kDropped (there will be no reply) │
 //
-// Pieces of bodies may come in any order.  Memory of the receiver is written only by its own thread, when it takes in a frame that says
-// which call it belongs to: a call that is over is no longer found, so nothing is written late.
+// Pieces of bodies may come in any order.  Memory of the receiver is written only by its own thread, when it takes in a
+// frame that says which call it belongs to: a call that is over is no longer found, so nothing is written late.
 
 #include <array>
 #include <cstddef>
@@ -57,8 +57,8 @@ struct Frame {
 inline constexpr std::size_t kFrameBytes = 40;
 using FrameHeader = std::array<std::byte, kFrameBytes>;
 
-/// A body travels in its call or reply if both are at most this long, otherwise in pieces of this length.  One piece and its headers fill one
-/// buffer of UCX's shared-memory transports.
+/// A body travels in its call or reply if both are at most this long, otherwise in pieces of this length.  One piece
+/// and its headers fill one buffer of UCX's shared-memory transports.
 inline constexpr std::size_t kPieceBytes = 8192;
 /// Longest payload of a frame of the handshake.
 inline constexpr std::size_t kMostHandshakeBytes = 8192;

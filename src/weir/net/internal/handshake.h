@@ -7,9 +7,9 @@
 //           ── kProof      MAC("caller", nonces, identity), identity ──────────────────>
 //           <─ kWelcome  ── or, at any point, ── kRefusal  code, version, text ─────────
 //
-// MAC is HMAC-SHA512-256 with the key (libsodium's crypto_auth), over the version too.  Each direction of the connection then has a session number,
-// also a MAC over the nonces, that every frame carries.  What travels is proven, not hidden: on networks that others can listen to, use
-// one that encrypts.
+// MAC is HMAC-SHA512-256 with the key (libsodium's crypto_auth), over the version too.  Each direction of the
+// connection then has a session number, also a MAC over the nonces, that every frame carries.  What travels is proven,
+// not hidden: on networks that others can listen to, use one that encrypts.
 
 #include <array>
 #include <cstddef>

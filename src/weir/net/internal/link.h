@@ -1,7 +1,7 @@
 #pragma once
 
-// What carries frames between two ends, whatever it is made of: a Worker (one thread's links and what wakes it), its Links (one for each
-// peer), and bodies on their way out.
+// What carries frames between two ends, whatever it is made of: a Worker (one thread's links and what wakes it), its
+// Links (one for each peer), and bodies on their way out.
 
 #include <chrono>
 #include <cstdint>

@@ -18,7 +18,8 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// UCX, which is started when first needed: that takes tens of milliseconds.  `address`: as UcxWorker::create() wants it.
+  /// UCX, which is started when first needed: that takes tens of milliseconds.  `address`: as UcxWorker::create() wants
+  /// it.
   Result<UcxWorker*> ucx(const sockaddr_storage& address);
   /// Null if there are none.
   [[nodiscard]] RingWorker* rings() { return rings_.get(); }
@@ -30,12 +31,13 @@ class Links {
   bool progress();
   /// Takes in what has come, and new links, without doing more about it than on_frame does.
   void take_in();
-  /// Lets others run for a moment if it is quicker to try again after that than to sleep: something has happened just now, and nobody else
-  /// wants this core.  False at once if not.
+  /// Lets others run for a moment if it is quicker to try again after that than to sleep: something has happened just
+  /// now, and nobody else wants this core.  False at once if not.
   bool linger();
   /// Waits until there is something to do, `wake_fd` can be read, or the deadline.  May return early.
   void sleep(Deadline deadline, int wake_fd = -1);
-  /// As sleep(), but tries for a moment first if something has happened just now: much quicker if the answer is on its way.
+  /// As sleep(), but tries for a moment first if something has happened just now: much quicker if the answer is on its
+  /// way.
   void spin_then_sleep(Deadline deadline);
   /// Something has happened: a call was sent.
   void note_activity() { last_activity_ = Clock::now(); }

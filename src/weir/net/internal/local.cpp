@@ -1,7 +1,8 @@
-// The channel inside one process.  Calls are tasks posted to the listener's thread; answers are posted back to the Caller.
+// The channel inside one process.  Calls are tasks posted to the listener's thread; answers are posted back to the
+// Caller.
 //
-// Bodies are copied by the listener's thread straight between the memories of both ends, under the lock of the call.  A caller that gives up
-// takes the same lock, so its memory is not touched afterwards.
+// Bodies are copied by the listener's thread straight between the memories of both ends, under the lock of the call.  A
+// caller that gives up takes the same lock, so its memory is not touched afterwards.
 
 #include <algorithm>
 #include <condition_variable>

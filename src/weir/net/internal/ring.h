@@ -1,12 +1,13 @@
 #pragma once
 
-// Two rings in memory that two processes share, one for each direction.  One end writes records, the other reads them; neither ever waits
-// for the other while it does, so that a process may be killed at any instruction and leaves nothing half done that anybody sees.
+// Two rings in memory that two processes share, one for each direction.  One end writes records, the other reads them;
+// neither ever waits for the other while it does, so that a process may be killed at any instruction and leaves nothing
+// half done that anybody sees.
 //
 //   record   length (4), 1 if more of the same message follows (4), bytes; padded to 64
 //
-// A ring is mapped twice in a row, so that every record is contiguous.  Each end counts its own position itself and takes nothing from the
-// shared memory on trust: positions and lengths that cannot be are errors.
+// A ring is mapped twice in a row, so that every record is contiguous.  Each end counts its own position itself and
+// takes nothing from the shared memory on trust: positions and lengths that cannot be are errors.
 
 #include <atomic>
 #include <cstddef>

@@ -202,7 +202,8 @@ void RingLink::deliver(std::span<const std::byte> message, const Worker::OnFrame
     return;
   }
   if (!on_frame) return;
-  // Those that have not proven the key must not change what is being looked at; all other payloads are copied before anybody looks.
+  // Those that have not proven the key must not change what is being looked at; all other payloads are copied before
+  // anybody looks.
   const Bytes kept = is_handshake(frame->kind) ? Bytes(payload.begin(), payload.end()) : Bytes();
   on_frame(*frame, is_handshake(frame->kind) ? std::span<const std::byte>(kept) : payload, this);
 }

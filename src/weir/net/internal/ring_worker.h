@@ -1,7 +1,8 @@
 #pragma once
 
-// Links within a host: two rings in shared memory (ring.h), and a Unix socket that wakes the other end when it sleeps, and tells when it
-// is gone.  The caller makes the memory and sends it through the socket; the handshake then goes through the rings, as over UCX.
+// Links within a host: two rings in shared memory (ring.h), and a Unix socket that wakes the other end when it sleeps,
+// and tells when it is gone.  The caller makes the memory and sends it through the socket; the handshake then goes
+// through the rings, as over UCX.
 
 #include <functional>
 #include <memory>
@@ -20,7 +21,8 @@ class RingWorker : public Worker {
   static Result<std::unique_ptr<RingWorker>> create(OnFrame on_frame);
   ~RingWorker() override;
 
-  /// From now on, callers on this host that know the name get a link, which is given to `on_link`: false if it does not want it.
+  /// From now on, callers on this host that know the name get a link, which is given to `on_link`: false if it does not
+  /// want it.
   Status listen(std::string_view name, std::function<bool(const std::shared_ptr<Link>&)> on_link);
   void stop_listening() { listener_.reset(); }
   /// Null if nobody on this host listens there, at least nobody who runs for this user or root.

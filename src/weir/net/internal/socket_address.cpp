@@ -70,7 +70,8 @@ bool is_same_host(const sockaddr_storage& a, const sockaddr& b) {
          reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
 }
 
-// Of this host, with which it would speak to `peer`.  Connecting a socket for datagrams sends nothing, but chooses a route.
+// Of this host, with which it would speak to `peer`.  Connecting a socket for datagrams sends nothing, but chooses a
+// route.
 sockaddr_storage address_towards(const sockaddr_storage& peer) {
   sockaddr_storage own{};
   socklen_t length = sizeof own;

@@ -8,7 +8,8 @@
 
 namespace weir::net::internal {
 
-/// Whether messages within this host may take the short way, through rings in shared memory; otherwise all go through UCX.
+/// Whether messages within this host may take the short way, through rings in shared memory; otherwise all go through
+/// UCX.
 enum class Rings { kOff, kOn };
 /// kOn unless the environment says WEIR_TRANSPORT=ucx.
 Rings rings_by_environment();

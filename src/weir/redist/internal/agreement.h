@@ -1,7 +1,8 @@
 #pragma once
 
-// Ranks that tell each other before they start: an error of one becomes an error of all, so that nobody waits for a message
-// that never comes.  All functions are collective over the communicator, and their answer is an error on every rank or on none.
+// Ranks that tell each other before they start: an error of one becomes an error of all, so that nobody waits for a
+// message that never comes.  All functions are collective over the communicator, and their answer is an error on every
+// rank or on none.
 
 #include <cstdint>
 #include <string>
@@ -17,7 +18,8 @@ struct Field {
   std::string value;
 };
 
-/// \error kInvalidArgument if the values differ between ranks: names which ranks pass what.  One small reduction if they agree.
+/// \error kInvalidArgument if the values differ between ranks: names which ranks pass what.  One small reduction if
+/// they agree.
 /// \pre All ranks pass fields of the same names.
 Status compare_arguments(const Comm& comm, const std::vector<Field>& fields);
 

@@ -2,8 +2,8 @@
 
 // One phase or two, decided the same way on all ranks.
 //
-// Files and variables differ between hosts, so rank 0 alone reads them: the model of its machine and WEIR_REDIST_PHASES.  Every rank
-// predicts what it will spend itself; the slowest rank of a phase is its time.
+// Files and variables differ between hosts, so rank 0 alone reads them: the model of its machine and
+// WEIR_REDIST_PHASES.  Every rank predicts what it will spend itself; the slowest rank of a phase is its time.
 
 #include <optional>
 
@@ -21,8 +21,8 @@ struct Choice {
   Prediction prediction;
 };
 
-/// Collective.  \error kInvalidArgument if two phases are asked for by Options::phases and there is no layout between, or no room for
-/// its elements, or if WEIR_REDIST_PHASES is none of its values.
+/// Collective.  \error kInvalidArgument if two phases are asked for by Options::phases and there is no layout between,
+/// or no room for its elements, or if WEIR_REDIST_PHASES is none of its values.
 Result<Choice> choose_phases(const Comm& comm, const layout::Partition& from, const layout::Partition& to,
                              const Options& options);
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr Offset kLine = 64;
 constexpr Offset kPage = 4096;
-// With two ranks on one host, segments of 1 MiB and more came closer to the bound of redist_bench than those of 256 KiB and less;
-// which of the longer ones is best was lost in the noise.  Short, then, for the sake of buffers.
+// With two ranks on one host, segments of 1 MiB and more came closer to the bound of redist_bench than those of 256 KiB
+// and less; which of the longer ones is best was lost in the noise.  Short, then, for the sake of buffers.
 constexpr Offset kBestSegment = 32767 * kLine;
 constexpr Offset kPortion = Offset{1} << 17;  // of a local copy: short, so that no message waits long
 constexpr Offset kBestSlot = 2047 * kLine;    // what is packed is unpacked before it leaves the cache
@@ -196,8 +196,8 @@ Status Exchange::begin(std::span<const Arrays> arrays) {
   return status;
 }
 
-// All first receives, so that nothing arrives unexpected; then the first segment of every send, the second, ...: neighbours in
-// the source are read together.
+// All first receives, so that nothing arrives unexpected; then the first segment of every send, the second, ...:
+// neighbours in the source are read together.
 Status Exchange::start_sends() {
   const auto depth = static_cast<std::size_t>(pace_.depth);
   const std::size_t receives = traffic_.receives.size();
@@ -350,8 +350,8 @@ Result<int> Exchange::work() {
   return done;
 }
 
-// Where all goes through rings, the rank that we wait for may itself wait for a message of the caller's that only moves while this
-// process is inside of MPI.
+// Where all goes through rings, the rank that we wait for may itself wait for a message of the caller's that only moves
+// while this process is inside of MPI.
 void Exchange::drive_mpi() const {
   int is_there = 0;
   if (open_ == 0) MPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &is_there, MPI_STATUS_IGNORE);

@@ -1,13 +1,14 @@
 #pragma once
 
-// The phases of a redistribution, one after the other: exchanges between ranks, and the memory that lies between two of them.
+// The phases of a redistribution, one after the other: exchanges between ranks, and the memory that lies between two of
+// them.
 //
 //   source ──phase──> target                          one phase
 //   source ──phase──> between ──phase──> target       two
 //
-// A rank that has all it gets in the first phase goes on to the second without asking the others.  Messages of both phases cannot be
-// mistaken for each other: all sends and receives of the first are posted before any of the second, and messages of one pair do not
-// overtake each other.
+// A rank that has all it gets in the first phase goes on to the second without asking the others.  Messages of both
+// phases cannot be mistaken for each other: all sends and receives of the first are posted before any of the second,
+// and messages of one pair do not overtake each other.
 
 #include <chrono>
 

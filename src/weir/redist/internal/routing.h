@@ -29,7 +29,8 @@ struct Labels {
 Labels same_labels(int elements, int ranks);
 Labels make_labels(std::vector<int> rank_of, int ranks);
 
-/// Routes of one rank.  Sends start with the next rank, receives with the previous one, so that not all begin with rank 0.
+/// Routes of one rank.  Sends start with the next rank, receives with the previous one, so that not all begin with rank
+/// 0.
 Result<Traffic> route(const layout::Partition& from, const layout::Partition& to, std::vector<Share> shares,
                       const Labels& labels, int rank, int ranks);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory that processes of one host share under a name.  What is written by one is seen by all that have it mapped; the name is
-// needed only until they have.
+// Memory that processes of one host share under a name.  What is written by one is seen by all that have it mapped; the
+// name is needed only until they have.
 
 #include <cstddef>
 #include <string>

@@ -2,10 +2,10 @@
 
 // The rings between a rank and those others of its communicator that run on the same host.
 //
-// Every rank that sends makes one piece of shared memory, its outbox, with a ring for each receiver.  The name is made of a random
-// number that all ranks agree on, so a receiver on the same host finds it, and one elsewhere does not: nobody has to know which ranks
-// are where, and containers that hide shared memory from each other count as hosts.  A receiver joins its ring; a sender
-// uses the rings that were joined, and sends messages to the others.
+// Every rank that sends makes one piece of shared memory, its outbox, with a ring for each receiver.  The name is made
+// of a random number that all ranks agree on, so a receiver on the same host finds it, and one elsewhere does not:
+// nobody has to know which ranks are where, and containers that hide shared memory from each other count as hosts.  A
+// receiver joins its ring; a sender uses the rings that were joined, and sends messages to the others.
 //
 // What a crash leaves behind: the memory under its name if it happens while connecting; the names are gone afterwards.
 
@@ -30,8 +30,8 @@ class SharedRoutes {
   SharedRoutes() = default;
 
   /// Collective over `comm`.  Lack of shared memory is no error: then there are no rings.
-  /// \pre At most one wish per receiver.
-  /// \param host  ranks that pass different names do not find each other, as if they were on different hosts; for tests.
+  /// \pre At most one wish per receiver.  \param host  ranks that pass different names do not find each other, as if
+  /// they were on different hosts; for tests.
   static Result<SharedRoutes> connect(const Comm& comm, std::span<const RingWish> sends, std::span<const int> senders,
                                       std::string_view host = {});
 

@@ -2,8 +2,9 @@
 
 // The ScaLAPACK and BLACS of the program, found at run time.
 //
-// The drop-in does not link ScaLAPACK: it is loaded in front of whichever one the program brings.  Of the BLACS only the Fortran
-// interface is used, which every implementation has and which names communicators by MPI's own Fortran handles.
+// The drop-in does not link ScaLAPACK: it is loaded in front of whichever one the program brings.  Of the BLACS only
+// the Fortran interface is used, which every implementation has and which names communicators by MPI's own Fortran
+// handles.
 
 #include <string>
 

@@ -11,7 +11,8 @@
 
 namespace weir::scalapack::internal {
 
-/// What a process says about one of the matrices.  All zero, and coordinates -1, where it is not in the matrix's context.
+/// What a process says about one of the matrices.  All zero, and coordinates -1, where it is not in the matrix's
+/// context.
 struct Side {
   std::int32_t rows = 0;  ///< Of the whole matrix: M_, N_ of the descriptor.
   std::int32_t columns = 0;

@@ -8,7 +8,8 @@
 
 namespace weir::scalapack::internal {
 
-/// One dimension: indices [first, first + extent) of those that are dealt in blocks to processes in turn, beginning with `source`.
+/// One dimension: indices [first, first + extent) of those that are dealt in blocks to processes in turn, beginning
+/// with `source`.
 struct Dealing {
   Offset extent = 0;
   Offset first = 0;
@@ -36,8 +37,8 @@ struct Share {
 /// \pre 0 <= coordinate < processes, block > 0, extent >= 0, first >= 0
 Share share_of(const Dealing& dealing, Offset coordinate);
 
-/// The share as an element of the whole dimension, indices of `unit` bytes: byte y of the element is byte local_first * unit + y of
-/// the local array.
+/// The share as an element of the whole dimension, indices of `unit` bytes: byte y of the element is byte local_first *
+/// unit + y of the local array.
 /// \error kOutOfRange beyond 2^62 bytes.
 Result<layout::Element> element_of(const Share& share, Offset extent, Offset unit);
 

@@ -2,9 +2,9 @@
 
 // Moves the numbers of one call between processes.
 //
-// A submatrix is rows times columns, and so is what two processes share of it: the rows that both hold, in each of the columns that
-// both hold.  So one plan for a column serves all columns, however badly the block sizes of both sides fit: planning costs rows plus
-// columns, never rows times columns.
+// A submatrix is rows times columns, and so is what two processes share of it: the rows that both hold, in each of the
+// columns that both hold.  So one plan for a column serves all columns, however badly the block sizes of both sides
+// fit: planning costs rows plus columns, never rows times columns.
 //
 //   message   the shared columns one after the other, each packed by the plan of its rows
 //   segment   a piece of a message, one MPI message; both ends cut alike.  Two per peer are on their way at a time: while MPI
@@ -82,7 +82,8 @@ struct Traffic {
   std::optional<LocalCopy> local;
 };
 
-/// Longest segment between processes of a communicator of this size: buffers of all peers stay within some dozens of megabytes.
+/// Longest segment between processes of a communicator of this size: buffers of all peers stay within some dozens of
+/// megabytes.
 Offset segment_bytes(int processes);
 
 class Exchange {

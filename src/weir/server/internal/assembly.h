@@ -43,8 +43,8 @@ std::string metadata_path(const std::string& directory);
 /// \error kCorrupt if one cannot be read, or they do not belong together: names two and what to do
 Result<std::vector<LabelledStore>> find_stores(const std::string& directory);
 
-/// The label that the store of server `index` has, or is to have if it is new.  `new_file_system`: the id if all is new;
-/// 0: a random one.
+/// The label that the store of server `index` has, or is to have if it is new.  `new_file_system`: the id if all is
+/// new; 0: a random one.
 /// \error kCorrupt if a store or the metadata is lost, or they do not belong together
 Result<storage::Label> label_for(const std::string& directory, std::uint32_t index, std::uint64_t new_file_system);
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// Memory for bodies of messages that cannot go straight to their place.  All buffers together are bounded; who asks for more waits, in order.  Freed
-// ones are kept for the next, since memory that was never used is slow to touch for the first time.
+// Memory for bodies of messages that cannot go straight to their place.  All buffers together are bounded; who asks for
+// more waits, in order.  Freed ones are kept for the next, since memory that was never used is slow to touch for the
+// first time.
 
 #include <bit>
 #include <cstddef>

@@ -19,7 +19,8 @@ struct Call {
   wire::CountersT& counters;  ///< Of the server.
   std::uint64_t boot = 0;     ///< Of the server.
 
-  /// False once the caller is gone or has given up.  A call that waits for the store has no deadline otherwise: a slow disk is no error.
+  /// False once the caller is gone or has given up.  A call that waits for the store has no deadline otherwise: a slow
+  /// disk is no error.
   [[nodiscard]] bool is_wanted() const { return request.is_wanted()->load(); }
 
   void fail(const Status& status) { request.reply(wire::encode_failure(status, boot)); }

@@ -1,9 +1,10 @@
 #pragma once
 
-// Numbers that clients share: each use is one message, worked on by the one thread of the server, so additions are exact however many come.
+// Numbers that clients share: each use is one message, worked on by the one thread of the server, so additions are
+// exact however many come.
 //
-// Counters live in memory only.  Their numbers are random: a server that was started again never takes the counter of somebody else for
-// an old one, and says that it does not know it.
+// Counters live in memory only.  Their numbers are random: a server that was started again never takes the counter of
+// somebody else for an old one, and says that it does not know it.
 
 #include <cstdint>
 #include <functional>

@@ -35,7 +35,8 @@ class HandoverServer {
 
   [[nodiscard]] const std::string& socket() const noexcept { return name_; }
 
-  /// Keeps a duplicate of `descriptor` until the user `uid` fetches it for the token returned.  Read-only unless `for_writing`.
+  /// Keeps a duplicate of `descriptor` until the user `uid` fetches it for the token returned.  Read-only unless
+  /// `for_writing`.
   Result<Token> offer(int descriptor, bool for_writing, uid_t uid);
 
   /// For those who open it themselves.

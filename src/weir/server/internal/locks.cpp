@@ -84,7 +84,8 @@ void Locks::grant_waiting(File& file, Calls& calls) {
     calls.push_back([granted = std::move(waiting->granted)] { granted(Status::ok()); });
     file.waiting.erase(waiting);
     --count_;
-    // From the beginning: a shared lock that takes the place of the holder's exclusive one can free requests that came earlier.
+    // From the beginning: a shared lock that takes the place of the holder's exclusive one can free requests that came
+    // earlier.
     waiting = file.waiting.begin();
   }
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-// Advisory locks of byte ranges of files, shared or exclusive, as fcntl() of POSIX has them: a holder's locks never conflict with each other, a new one
-// takes the place of what the holder had in that range, and unlocking cuts holes.
+// Advisory locks of byte ranges of files, shared or exclusive, as fcntl() of POSIX has them: a holder's locks never
+// conflict with each other, a new one takes the place of what the holder had in that range, and unlocking cuts holes.
 //
-// Fair: who asks first gets it first.  A request waits for locks held by others and for requests of others that came earlier and
-// conflict with it, so that writers are not starved by readers.
+// Fair: who asks first gets it first.  A request waits for locks held by others and for requests of others that came
+// earlier and conflict with it, so that writers are not starved by readers.
 
 #include <cstdint>
 #include <functional>
@@ -33,7 +33,8 @@ class Locks {
   /// Limits for all files together: a peer cannot take all memory.
   static constexpr std::size_t kMostLocks = 1'000'000;
 
-  /// Calls `granted` once: before it returns if nothing is in the way, otherwise when that is so, or with the status given to cancel().
+  /// Calls `granted` once: before it returns if nothing is in the way, otherwise when that is so, or with the status
+  /// given to cancel().
   /// \returns the ticket of a request that has to wait  \pre range.from < range.to
   Ticket lock(std::uint64_t file, layout::Range range, bool exclusive, Holder holder, Granted granted);
   /// Whether lock() would grant it at once.

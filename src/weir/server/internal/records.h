@@ -1,6 +1,7 @@
 #pragma once
 
-// What the metadata service keeps in its key-value store.  Numbers in keys are big-endian, so that keys sort as numbers do.
+// What the metadata service keeps in its key-value store.  Numbers in keys are big-endian, so that keys sort as numbers
+// do.
 //
 //   "d" <directory> <name>   -> <number>               an entry of a directory
 //   "i" <number>             -> Record                 a file or directory: attributes, and back to its entry

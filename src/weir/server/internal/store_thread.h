@@ -1,7 +1,7 @@
 #pragma once
 
-// The thread that works on a store whose calls wait for a disk, one call after the other, in the order in which they were asked for.  Meanwhile the
-// event loop receives what is to be written next, and sends what was read last.
+// The thread that works on a store whose calls wait for a disk, one call after the other, in the order in which they
+// were asked for.  Meanwhile the event loop receives what is to be written next, and sends what was read last.
 
 #include <condition_variable>
 #include <deque>

@@ -57,7 +57,8 @@ Range items_of(const RangePacking::Band& band, Range range) {
   return {band.a.count_below(range.from), band.a.count_below(range.to)};
 }
 
-// Whether a range is better worked on piece by piece than in windows.  Judged by the first piece: a wrong guess costs time, nothing else.
+// Whether a range is better worked on piece by piece than in windows.  Judged by the first piece: a wrong guess costs
+// time, nothing else.
 bool prefers_pieces(const RangePacking& packing, Range range, Offset bytes, Range extent) {
   for (const RangePacking::Band& band : packing.bands()) {
     const Range items = items_of(band, range);
@@ -86,8 +87,8 @@ class SubfileIo::Transfer {
  protected:
   /// Moves the pieces as they are.
   virtual Status move_list(std::span<const MessagePiece> pieces) = 0;
-  /// Calls `move(memory of the window)` between reading it and writing it back, as far as that is needed; `is_covered`: every byte of
-  /// it will be written.  \returns false if it is too long for a store without memory
+  /// Calls `move(memory of the window)` between reading it and writing it back, as far as that is needed; `is_covered`:
+  /// every byte of it will be written.  \returns false if it is too long for a store without memory
   using Move = std::function<void(std::byte* window)>;
   virtual Result<bool> with_window(Range window, bool is_covered, const Move& move) = 0;
   /// Between the window, whose first byte is `window`, and the message.
@@ -210,7 +211,8 @@ Status SubfileIo::Transfer::run_pieces_of(const RangePacking& packing, Range par
 Result<bool> SubfileIo::Transfer::run_window_of(const RangePacking& packing, Range part, Offset bytes, Range extent) {
   const Offset length = extent.to - extent.from;
   if (length > kMostWindow && length / kMostSpread > bytes) return false;
-  // Bytes of one band are distinct, those of several need not be if the peer is up to something: then all are read first.
+  // Bytes of one band are distinct, those of several need not be if the peer is up to something: then all are read
+  // first.
   const bool is_covered = packing.bands().size() == 1 && bytes == length;
   return with_window(extent, is_covered, [&](std::byte* memory) { move_view(packing, part, memory, extent.from); });
 }

@@ -2,14 +2,16 @@
 
 // Between messages and subfiles: bytes of a view, or pieces, to and from a store.
 //
-// Large pieces go to the store as they are, in lists.  Small ones that lie close together are worked on in windows of the subfile: in the store's
-// own memory where it has such; otherwise the window is read, changed and written back whole.
+// Large pieces go to the store as they are, in lists.  Small ones that lie close together are worked on in windows of
+// the subfile: in the store's own memory where it has such; otherwise the window is read, changed and written back
+// whole.
 //
 //   pieces        ▉   ▉ ▉▉   ▉              ██████████████         ▉▉ ▉
 //                 └─ window ─┘              └─── as is ──┘         window
 //
-// Pieces further apart than kMostGap do not share a window, so that holes stay holes.  Only stores without memory ever see
-// bytes written back that nobody wrote: clients write into shared memory at the same time, and those bytes are theirs.
+// Pieces further apart than kMostGap do not share a window, so that holes stay holes.  Only stores without memory ever
+// see bytes written back that nobody wrote: clients write into shared memory at the same time, and those bytes are
+// theirs.
 
 #include <cstddef>
 #include <span>

@@ -198,8 +198,8 @@ bool DiskIo::start(Operation& operation) {
   return true;
 }
 
-// `result`: bytes moved, or -errno.  What is missing is done through the page cache, which also answers what really is the matter:
-// direct I/O may be refused at odd lengths, or end at the end of the file.
+// `result`: bytes moved, or -errno.  What is missing is done through the page cache, which also answers what really is
+// the matter: direct I/O may be refused at odd lengths, or end at the end of the file.
 void DiskIo::finish(Operation& operation, Offset result) {
   IoRequest rest = operation.request;
   const std::size_t done = result > 0 ? static_cast<std::size_t>(result) : 0;

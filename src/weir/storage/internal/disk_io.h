@@ -2,9 +2,9 @@
 
 // Reads and writes of files, many in flight together.
 //
-// Large aligned requests go around the page cache and through io_uring, and so do reads that may have to wait for the disk.
-// Buffered writes only copy into the page cache: done in place, while the others are under way.  (io_uring would hand them to
-// another thread on most file systems, one after the other.)
+// Large aligned requests go around the page cache and through io_uring, and so do reads that may have to wait for the
+// disk.  Buffered writes only copy into the page cache: done in place, while the others are under way.  (io_uring would
+// hand them to another thread on most file systems, one after the other.)
 
 #include <cstddef>
 #include <functional>
@@ -41,9 +41,9 @@ class DiskIo {
   DiskIo& operator=(const DiskIo&) = delete;
   ~DiskIo();
 
-  /// Does all requests.  Reads give zeros behind the end of the file.  Calls `meanwhile` once, when as many as possible are under way,
-  /// and `ended` with the number of each request when it has ended, well or not, while others are under way.  Returns 0 or the errno
-  /// of one that failed; all have ended then.
+  /// Does all requests.  Reads give zeros behind the end of the file.  Calls `meanwhile` once, when as many as possible
+  /// are under way, and `ended` with the number of each request when it has ended, well or not, while others are under
+  /// way.  Returns 0 or the errno of one that failed; all have ended then.
   int run(std::span<const IoRequest> requests, const std::function<void()>& meanwhile = {},
           const std::function<void(std::size_t)>& ended = {});
 

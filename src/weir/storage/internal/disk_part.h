@@ -1,7 +1,7 @@
 #pragma once
 
-// One part of a subfile on disk: a file with the data and one with the checksums.  The beginning of disk_store.cpp says in which
-// order they are written.
+// One part of a subfile on disk: a file with the data and one with the checksums.  The beginning of disk_store.cpp says
+// in which order they are written.
 
 #include <bitset>
 #include <cstddef>
@@ -60,7 +60,8 @@ class Part {
   Status cut(Offset length);
   Status reserve(Offset from, Offset to);
   Status sync();
-  /// The same in steps, for many parts at once: the caller makes durable what was written, between one step and the next.
+  /// The same in steps, for many parts at once: the caller makes durable what was written, between one step and the
+  /// next.
   enum class SyncStep : std::uint8_t { kPrepare, kWriteSums, kDone };
   Status sync_step(SyncStep step);
   /// The object is of no use any more.
@@ -83,7 +84,8 @@ class Part {
   Status note_more_parts();
   /// Another part was removed: the next sync makes that durable too, or its bytes could come back.
   void note_removed_part() noexcept { is_dirty_ = has_changed_names_ = true; }
-  /// A file beside it got its name: the next sync makes that durable too, as it does those of new parts.  \pre is_dirty()
+  /// A file beside it got its name: the next sync makes that durable too, as it does those of new parts.  \pre
+  /// is_dirty()
   void note_changed_names() noexcept { has_changed_names_ = true; }
 
   /// They come back when they are needed.

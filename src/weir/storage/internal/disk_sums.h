@@ -54,8 +54,8 @@ using HeaderSlot = std::array<std::byte, static_cast<std::size_t>(kHeaderSlotByt
 
 HeaderSlot encode_header(const SumsHeader& header, PartName part);
 
-/// The header in the two slots at the beginning of the file, `bytes`; sequence 0 if both are all zero: the part was never synced.
-/// Nothing if they are damaged, of another part, or of a version or block size that is not known.
+/// The header in the two slots at the beginning of the file, `bytes`; sequence 0 if both are all zero: the part was
+/// never synced.  Nothing if they are damaged, of another part, or of a version or block size that is not known.
 std::optional<SumsHeader> decode_headers(std::span<const std::byte, kSumsStart> bytes, PartName part);
 
 /// Sums of 512 blocks in memory.

@@ -1,6 +1,7 @@
 #pragma once
 
-// What every store has to do, as one suite of tests (store_conformance_test.cpp).  A store joins it from its own *_test.cpp:
+// What every store has to do, as one suite of tests (store_conformance_test.cpp).  A store joins it from its own
+// *_test.cpp:
 //
 //   class DiskHome final : public StoreHome {  // a temporary directory, removed by the destructor
 //    public:
@@ -11,8 +12,9 @@
 //                                                        .is_durable = true}),
 //                            StoreCaseName{});
 //
-// Each test makes a home of its own and opens it; if the store is durable, the store is closed and the home opened again, and
-// everything must still be there.  What a store cannot do is said by a flag of its case, never by a test of its own.
+// Each test makes a home of its own and opens it; if the store is durable, the store is closed and the home opened
+// again, and everything must still be there.  What a store cannot do is said by a flag of its case, never by a test of
+// its own.
 
 #include <functional>
 #include <memory>

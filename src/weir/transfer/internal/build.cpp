@@ -44,8 +44,8 @@ Offset footprint(const Input& input, std::size_t first_loop) {
          std::min(lines, hull(input, first_loop, &Step::target));
 }
 
-// The number of innermost loops that are together so short that calling their kernel takes longer than the kernel, while the loop
-// around them is long: better one nest for each of their turns, and the longer loop inside.
+// The number of innermost loops that are together so short that calling their kernel takes longer than the kernel,
+// while the loop around them is long: better one nest for each of their turns, and the longer loop inside.
 std::size_t short_loops(const Input& input) {
   constexpr Offset kShort = 8;
   std::size_t found = 0;
@@ -82,8 +82,8 @@ std::vector<Input> unroll_all(std::vector<Input> inputs) {
   return out;
 }
 
-// The order in which the loops of a nest are run: the loop with the smallest target step innermost, since writes cost more than
-// reads.  If another loop walks the source along its grain, the two are tiled.
+// The order in which the loops of a nest are run: the loop with the smallest target step innermost, since writes cost
+// more than reads.  If another loop walks the source along its grain, the two are tiled.
 struct RunOrder {
   std::vector<std::uint8_t> order;
   TileKernel tile = nullptr;
@@ -116,8 +116,8 @@ RunOrder order_loops(const Input& input) {
 constexpr double kEntry = 8;
 double list_cost(Offset length) { return length <= kLine ? 1 : 0.3; }
 
-// True if one turn of the nests' loop at `depth` is better run as a list of pieces: their kernels are entered for few blocks each, as
-// `chunk` turns are run at a time.
+// True if one turn of the nests' loop at `depth` is better run as a list of pieces: their kernels are entered for few
+// blocks each, as `chunk` turns are run at a time.
 bool is_better_listed(const std::vector<Input>& members, std::uint32_t depth, Offset chunk) {
   double entries = 0;
   double listed = 0;

@@ -2,11 +2,12 @@
 
 // The innermost loops: n blocks of `length` bytes, strided on both sides.
 //
-// Every block length has its kernel, chosen when the plan is compiled: 1, 2, 4, 8, 16, 32 and 64 bytes as single moves, other
-// lengths up to 256 as moves that overlap, up to 32 KiB as a loop over lines, longer ones by the C library.
+// Every block length has its kernel, chosen when the plan is compiled: 1, 2, 4, 8, 16, 32 and 64 bytes as single moves,
+// other lengths up to 256 as moves that overlap, up to 32 KiB as a loop over lines, longer ones by the C library.
 //
-// A second family takes two loops at once.  Small blocks: for plans in which one side is visited across the grain (transposes), squares
-// of one cache line by one cache line, so that both sides use whole lines.  Longer blocks: the inner loop may be short.
+// A second family takes two loops at once.  Small blocks: for plans in which one side is visited across the grain
+// (transposes), squares of one cache line by one cache line, so that both sides use whole lines.  Longer blocks: the
+// inner loop may be short.
 //
 // A third one takes lists of pieces, for patterns without regularity or with too little of it.
 
@@ -40,8 +41,8 @@ struct ListPiece {
 using ListKernel = void (*)(const std::byte* source, std::byte* target, const ListPiece* pieces, std::size_t count,
                             const Step& step);
 
-/// Copies blocks of one length between an array and the places that an index names: target[i] = source[index[i]] (gather) or
-/// target[index[i]] = source[i] (scatter).  The index counts bytes.
+/// Copies blocks of one length between an array and the places that an index names: target[i] = source[index[i]]
+/// (gather) or target[index[i]] = source[i] (scatter).  The index counts bytes.
 using IndexKernel = void (*)(const std::byte* source, std::byte* target, const std::int32_t* index, std::size_t count);
 
 struct IndexKernels {
@@ -62,8 +63,8 @@ ListKernel choose_list_kernel() noexcept;
 /// Null if there are none for that length.
 IndexKernels choose_index_kernels(Offset length) noexcept;
 
-/// A kernel that writes around the caches, where there is one: words that become adjacent in the target, blocks of whole cache lines,
-/// long blocks.  Null otherwise.
+/// A kernel that writes around the caches, where there is one: words that become adjacent in the target, blocks of
+/// whole cache lines, long blocks.  Null otherwise.
 Kernel choose_bypass_kernel(Offset length, const Step& step) noexcept;
 
 /// Makes writes that went around the caches visible before later ones.

@@ -24,8 +24,8 @@ class Program::Runner {
   Runner(const Program& program, Address source, Address target, bool bypass)
       : program_(program), source_(source), target_(target), bypass_(bypass) {}
 
-  // The program is one nest: false if the range cuts a turn of its outermost loop.  The commonest of all plans, and often so short that
-  // finding out what to do takes longer than doing it.
+  // The program is one nest: false if the range cuts a turn of its outermost loop.  The commonest of all plans, and
+  // often so short that finding out what to do takes longer than doing it.
   bool run_nest(Range range) const {
     const Nest& nest = program_.nests_.front();
     const Step& loop = program_.loops_.front();
@@ -43,7 +43,8 @@ class Program::Runner {
     return true;
   }
 
-  // All bytes of a scope whose key offset is in `range`; (source, target) is the turn of the outer loops, `key` its key offset.
+  // All bytes of a scope whose key offset is in `range`; (source, target) is the turn of the outer loops, `key` its key
+  // offset.
   void scope(const Scope& scope, Offset source, Offset target, Offset key, Range range) const {
     if (key + scope.key >= range.to || key + scope.key + scope.extent <= range.from) return;
     if (scope.is_list) return list(scope, source, target, range);
@@ -79,8 +80,8 @@ class Program::Runner {
     Offset end;
   };
 
-  // The first turn covers [key, key + extent).  Turns may overlap in the key (extent > step) where nests interleave, so that more
-  // than one of them can be cut at each end.
+  // The first turn covers [key, key + extent).  Turns may overlap in the key (extent > step) where nests interleave, so
+  // that more than one of them can be cut at each end.
   [[nodiscard]] Turns cut_turns(const Step& loop, Offset key, Offset extent, Range range) const {
     const Offset step = key_of(loop);
     const auto reached = [step](Offset offset) {

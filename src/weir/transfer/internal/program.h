@@ -46,7 +46,8 @@ struct Batch {
   std::uint32_t count = 0;
 };
 
-// Nests [first, first + count) share their first `depth + 1` loops.  One nest: a leaf.  A list: the batches [first, first + count).
+// Nests [first, first + count) share their first `depth + 1` loops.  One nest: a leaf.  A list: the batches [first,
+// first + count).
 struct Scope {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
