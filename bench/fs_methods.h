@@ -7,8 +7,8 @@
 //   sieving      whole ranges of the linear file, 4 MiB at a time; writes read them first, under a lock
 //   two-phase    each process takes a contiguous part of the file; the processes exchange bytes through shared memory
 //
-// Each is given what helps it: lists are flattened ahead of time, the exchange of two-phase is one copy without messages, and copies
-// run by plan everywhere.
+// Each is given what helps it: lists are flattened ahead of time, the exchange of two-phase is one copy without
+// messages, and copies run by plan everywhere.
 
 #include <optional>
 
@@ -25,7 +25,8 @@ struct Costs {
   double extra_bytes = 0;  ///< Moved beyond those asked for: between processes and targets, or among processes.
 };
 
-/// Seconds to declare a view: to intersect, and to do what the first access to each subfile does once (tell the target, or compile a plan).
+/// Seconds to declare a view: to intersect, and to do what the first access to each subfile does once (tell the target,
+/// or compile a plan).
 double seconds_to_set_view(const client::File& file, const layout::Element& element);
 
 /// One process's part of a matrix in a file, which is in file order.

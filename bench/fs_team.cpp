@@ -1,7 +1,7 @@
 #include "fs_team.h"
 
-// Who lives how long: the parent forks everybody and only waits.  Servers serve until the parent closes a pipe, after the last worker has
-// ended.  A process that fails ends the parent, and all others die with it.
+// Who lives how long: the parent forks everybody and only waits.  Servers serve until the parent closes a pipe, after
+// the last worker has ended.  A process that fails ends the parent, and all others die with it.
 
 #include <algorithm>
 #include <chrono>

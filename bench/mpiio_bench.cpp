@@ -2,7 +2,8 @@
 //
 //   weir run -- mpirun -n 2 mpiio_bench_openmpi [--tables] [--mb 16] [--repeats 5] [--case cyclic] [--only write] [--disk DIR] [--json]
 //
-// The program knows nothing of Weir but the name weir:/..., which the preloaded library takes for its own, and the hint weir_layout.
+// The program knows nothing of Weir but the name weir:/..., which the preloaded library takes for its own, and the hint
+// weir_layout.
 //
 //   weir      the file weir:/..., in the store that `weir run` was told; on a disk also with each of its ways of collective access,
 //             instead of the one that it chooses
@@ -12,25 +13,27 @@
 //             unpack, one pwrite (pread) of a contiguous part per rank on tmpfs (`manual disk`: on the disk); with collective calls only
 //   memcpy    all ranks copy as many bytes from one warm buffer to another: the bound
 //
-// write goes to a file just created, rewrite to one that is full, read comes from it; nobody syncs.  durable is write and MPI_File_sync
-// (fsync by hand), for all contenders; cold is read after all files on the disk were taken out of the page cache.  Contenders take turns;
-// the time of one turn, of the data call alone, is from the start of the first rank to the end of the last.  A ratio is rival / weir of the
-// same turn: above 1, weir is faster.  Shown are the median and, in brackets, the quartiles.  Every file is compared with what must be in it
-// before anything is timed.  If a disk takes part, it is given time to settle (sync) before each turn.
+// write goes to a file just created, rewrite to one that is full, read comes from it; nobody syncs.  durable is write
+// and MPI_File_sync (fsync by hand), for all contenders; cold is read after all files on the disk were taken out of the
+// page cache.  Contenders take turns; the time of one turn, of the data call alone, is from the start of the first rank
+// to the end of the last.  A ratio is rival / weir of the same turn: above 1, weir is faster.  Shown are the median
+// and, in brackets, the quartiles.  Every file is compared with what must be in it before anything is timed.  If a disk
+// takes part, it is given time to settle (sync) before each turn.
 //
-// Beside patterns: `calls` that move nothing, and `transfers` of 4 KiB, 47,008 B and 1 MiB, as IOR makes them.  --busy N: while so many processes compute
-// on the same machine.
+// Beside patterns: `calls` that move nothing, and `transfers` of 4 KiB, 47,008 B and 1 MiB, as IOR makes them.  --busy
+// N: while so many processes compute on the same machine.
 //
 // --tables compares how a file is stored, by its size: each rank a contiguous part, and blocks of a 3-D array of ints.
 //
 //   view      weir:/..., stored as the ranks see it (weir_layout=view): each rank's part is one subfile
 //   block     weir:/..., in stripes over the servers
 //
-// Ratios are to view.  The MPI's own MPI-IO gets the contiguous parts as bytes from a displacement on, which suits it best.
+// Ratios are to view.  The MPI's own MPI-IO gets the contiguous parts as bytes from a displacement on, which suits it
+// best.
 //
-// Servers fault memory in ahead of use, up to 160 MiB each.  They do that between the turns: all ranks rest for a while (--rest MS) after
-// each write of a new file through weir, so that it costs no rival time.  With --rest 0 nothing is made up for, as when a program writes
-// more than that at once.
+// Servers fault memory in ahead of use, up to 160 MiB each.  They do that between the turns: all ranks rest for a while
+// (--rest MS) after each write of a new file through weir, so that it costs no rival time.  With --rest 0 nothing is
+// made up for, as when a program writes more than that at once.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,7 @@
 #pragma once
 
-// What mpiio_bench measures beside patterns: calls that move little or nothing, and files written and read in many transfers, as IOR does.
+// What mpiio_bench measures beside patterns: calls that move little or nothing, and files written and read in many
+// transfers, as IOR does.
 
 #include <memory>
 
@@ -24,7 +25,8 @@ using PrintRow = std::function<void(const CallRow&)>;
 /// Case "calls": MPI_File_open, set_size and close of one file, many times.
 void measure_small_calls(const Settings& settings, const PrintRow& print);
 
-/// Case "transfers": each rank writes a part of a new file in transfers of 4 KiB, 47,008 B and 1 MiB, then reads another's.
+/// Case "transfers": each rank writes a part of a new file in transfers of 4 KiB, 47,008 B and 1 MiB, then reads
+/// another's.
 void measure_transfers(const Settings& settings, const PrintRow& print);
 
 /// Processes that compute for nothing for as long as this exists, each in a session of its own.  Of the first rank.

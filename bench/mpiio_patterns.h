@@ -53,7 +53,8 @@ struct Piece {
   Offset length = 0;
 };
 
-// One rank's part of a shared file, said twice: as the datatypes that a program would use, and as the list of its pieces.
+// One rank's part of a shared file, said twice: as the datatypes that a program would use, and as the list of its
+// pieces.
 struct Pattern {
   std::string name;
   Offset file_bytes = 0;
@@ -83,8 +84,8 @@ Pattern blocks(const Settings& settings);
 Pattern columns_of_blocks(const Settings& settings);
 /// Squares of k x k elements, dealt in turn.
 Pattern cyclic(const Settings& settings, int k);
-/// Blocks of an n-D array dealt over the first three dimensions as evenly as the number of ranks allows, the third first: the parts of two
-/// ranks are not just one half of the file each.
+/// Blocks of an n-D array dealt over the first three dimensions as evenly as the number of ranks allows, the third
+/// first: the parts of two ranks are not just one half of the file each.
 Pattern subcubes(const std::string& name, std::vector<int> shape, MPI_Datatype element, Offset element_bytes);
 /// Of the largest cube of such elements that all ranks have room for, a multiple of 16.
 int cube_edge(const Settings& settings, Offset element_bytes);

@@ -7,8 +7,8 @@ namespace weir {
 
 /// Backoff for polling, as a request of MPI needs it: spin, then yield, then sleep, a little longer each time.
 ///
-/// Beside programs that compute it sleeps instead of yielding (scheduling.h).  Nobody yields for long: several processes
-/// that did, on one processor, starved the threads of servers for seconds (Linux 6.18).
+/// Beside programs that compute it sleeps instead of yielding (scheduling.h).  Nobody yields for long: several
+/// processes that did, on one processor, starved the threads of servers for seconds (Linux 6.18).
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;

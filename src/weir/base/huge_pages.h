@@ -1,8 +1,9 @@
 #pragma once
 
-// Huge pages of anonymous files (in a tmpfs mounted with huge=advise), asked for only where they come fast.  On most systems one is made in a tenth
-// of the time of the small pages in its place.  In virtual machines that give free memory back to their host, it may take ten times as long instead:
-// free memory in large pieces is what the host has taken.
+// Huge pages of anonymous files (in a tmpfs mounted with huge=advise), asked for only where they come fast.  On most
+// systems one is made in a tenth of the time of the small pages in its place.  In virtual machines that give free
+// memory back to their host, it may take ten times as long instead: free memory in large pieces is what the host has
+// taken.
 
 #include <atomic>
 #include <chrono>
@@ -18,15 +19,16 @@ class HugePages {
   /// Those of this process: what one thread finds out, all know.
   static HugePages& here() noexcept;
 
-  /// After a page that came slowly it is false for many calls: so many small pages are made meanwhile that trying again costs little.
+  /// After a page that came slowly it is false for many calls: so many small pages are made meanwhile that trying again
+  /// costs little.
   [[nodiscard]] bool is_worth_asking() noexcept;
   /// Whether the last one came slowly.
   [[nodiscard]] bool are_slow() const noexcept { return skip_.load(std::memory_order_relaxed) > 0; }
   /// Another process has found out.
   void assume_slow() noexcept;
 
-  /// Makes [at, at + kHugePageBytes) of the file, where nothing is yet; what is there stays.  False if there is no memory, or the kernel knows no such
-  /// thing.  \pre at is a multiple of kHugePageBytes
+  /// Makes the pages of [at, at + kHugePageBytes) of the file that are missing; existing ones keep their bytes.  False
+  /// if there is no memory for them, or the kernel cannot do it.  \pre at is a multiple of kHugePageBytes
   bool make(int descriptor, Offset at) noexcept;
 
   /// For make(), and for tests: one took so long.

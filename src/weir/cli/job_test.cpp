@@ -551,7 +551,8 @@ TEST_F(JobTest, DrainedJobsEndWithCtrlCAndWithKill) {
 }
 
 TEST_F(JobTest, StopsAndContinuesWithItsCommand) {
-  // Without starting anything: a child that is stopped before it has become another program keeps a shell that uses vfork() from stopping.
+  // Without starting anything: a child that is stopped before it has become another program keeps a shell that uses
+  // vfork() from stopping.
   Weir job = start_shell("touch " + local("ready") + "; while ! test -e " + local("go") + "; do :; done");
   ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); }));
   job.send(SIGTSTP);
@@ -589,7 +590,8 @@ TEST_F(JobTest, KilledItLeavesNothing) {
   for (const internal::Process& server : servers) EXPECT_FALSE(server.is_running());
 }
 
-// Of its session, so that ranks that yield give way to them; not of its process group, so that Ctrl-C is for the program only.
+// Of its session, so that ranks that yield give way to them; not of its process group, so that Ctrl-C is for the
+// program only.
 TEST_F(JobTest, ServersAreInTheSessionOfTheProgram) {
   internal::Process server;
   Weir job = start_waiting(server);

@@ -161,8 +161,8 @@ class Check {
     return Status::ok();
   }
 
-  // Left by relayouts that metadata does not know: writes are refused, and nobody will lower them.  No relayout can be committed that metadata
-  // does not know, so they are not needed.
+  // Left by relayouts that metadata does not know: writes are refused, and nobody will lower them.  No relayout can be
+  // committed that metadata does not know, so they are not needed.
   void look_for_fences(const std::vector<Name>& names, const std::vector<StoredFence>& fences) {
     std::map<std::uint64_t, const Name*> files;  // by what their subfiles are filed under
     for (const Name& name : names) files.emplace(name.attributes.data, &name);
@@ -181,7 +181,8 @@ class Check {
              options_.repair && lower_fence(one.server, subfile, one.fence.token()).is_ok());
         continue;
       }
-      // What has bytes is an orphan, and found as such: its fence protects them from clients that have not noticed yet, and goes with them.
+      // What has bytes is an orphan, and found as such: its fence protects them from clients that have not noticed yet,
+      // and goes with them.
       if (info->length != 0 || info->stored_bytes != 0) continue;
       wire::RemoveSubfileT remove;
       remove.subfile = std::make_unique<wire::Subfile>(subfile);

@@ -1,5 +1,5 @@
-// What a file system must do, whatever its stores, its transport, and the way that bytes take: random views on random layouts against a
-// plain file in memory, and what hurts.
+// What a file system must do, whatever its stores, its transport, and the way that bytes take: random views on random
+// layouts against a plain file in memory, and what hurts.
 
 #include <cstring>
 #include <numeric>
@@ -425,7 +425,8 @@ TEST_P(ConformanceTest, LargeTransfersInManySlices) {
   }
 }
 
-// More than a window of the buffer that such memory goes through, by message the first time and mapped, where that is possible, the second.
+// More than a window of the buffer that such memory goes through, by message the first time and mapped, where that is
+// possible, the second.
 TEST_P(ConformanceTest, LargeMemoryInPieces) {
   const Cluster cluster(options());
   const FileSystem fs = cluster.connect();
@@ -460,7 +461,8 @@ bool same_blocks(const Bytes& a, const Bytes& b, std::size_t blocks) {
   return true;
 }
 
-// More windows than are under way at once.  By message, nothing is done within the call but to send what fits into the buffers.
+// More windows than are under way at once.  By message, nothing is done within the call but to send what fits into the
+// buffers.
 TEST_P(ConformanceTest, LargeMemoryInPiecesUnderWay) {
   const Cluster cluster(options());
   const FileSystem fs = cluster.connect();
@@ -495,7 +497,8 @@ TEST_P(ConformanceTest, LargeMemoryInPiecesUnderWay) {
   EXPECT_EQ(report.moved_bytes, 2 * kBytes);
 }
 
-// Nobody waits for the write, but another client sees its bytes, and does not wait in vain for the subfiles that they go to.
+// Nobody waits for the write, but another client sees its bytes, and does not wait in vain for the subfiles that they
+// go to.
 TEST_P(ConformanceTest, AccessesUnderWayGoOnWhileTheProgramComputes) {
   ClusterOptions how = options();
   how.timeout = std::chrono::milliseconds(3000);

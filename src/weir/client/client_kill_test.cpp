@@ -1,7 +1,8 @@
-// Servers are killed while a client is at work.  What was synced is there again when they are started again, and nothing that was written to
-// memory of a dead server is said to be written.
+// Servers are killed while a client is at work.  What was synced is there again when they are started again, and
+// nothing that was written to memory of a dead server is said to be written.
 //
-// A server here is this program again, in a process of its own (UCX does not outlive a fork): the environment variable kRole makes it one.
+// A server here is this program again, in a process of its own (UCX does not outlive a fork): the environment variable
+// kRole makes it one.
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The small file that says how to reach a file system: its servers in order, and its key.  Every user who may read it may use the file system, so
-// it is for its owner only.
+// The small file that says how to reach a file system: its servers in order, and its key.  Every user who may read it
+// may use the file system, so it is for its owner only.
 //
 //   version = 1
 //   key = "64 hex digits"            or   key_file = "name of a file, relative to this one"
@@ -18,7 +18,8 @@ struct ConnectionFile {
   net::Key key;
   std::vector<net::Address> servers;
 
-  /// \error kNotFound, kIoError; kPermission if others may read it; kInvalidArgument names what is wrong in it, or says that it is not a
+  /// \error kNotFound, kIoError; kPermission if others may read it; kInvalidArgument names what is wrong in it, or says
+  /// that it is not a
   ///        file or has more than 1 MiB
   static Result<ConnectionFile> read(const std::string& path);
   /// Replaces the file as a whole; readable by its owner only.  \error kIoError

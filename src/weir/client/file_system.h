@@ -33,11 +33,12 @@ class UnderWay;
 }  // namespace internal
 
 struct ConnectOptions {
-  /// A connection file, or addresses "tcp:HOST:PORT,..." (then the key is the file that WEIR_KEY_FILE names).  Empty: what WEIR_FS says,
-  /// or else the file that `weir up` writes.
+  /// A connection file, or addresses "tcp:HOST:PORT,..." (then the key is the file that WEIR_KEY_FILE names).  Empty:
+  /// what WEIR_FS says, or else the file that `weir up` writes.
   std::string file_system;
-  /// How long a server may give no sign of life before a call to it ends with kTimedOut.  Bytes that move are signs of life, and so is a server's
-  /// answer that it works on the call (a slow disk is no error).  Also how long to wait for locks, and for layout changes by others.
+  /// How long a server may give no sign of life before a call to it ends with kTimedOut.  Bytes that move are signs of
+  /// life, and so is a server's answer that it works on the call (a slow disk is no error).  Also how long to wait for
+  /// locks, and for layout changes by others.
   std::chrono::milliseconds timeout{10000};
   /// Map memory of servers on the same host instead of sending messages, where the store allows it.
   bool direct = true;
@@ -146,7 +147,8 @@ class View {
 
   [[nodiscard]] const layout::Element& element() const;
 
-  /// Bytes [from, from + memory.size()) of the view.  Beyond the end of the file: zeros; `File::size` tells where that is.
+  /// Bytes [from, from + memory.size()) of the view.  Beyond the end of the file: zeros; `File::size` tells where that
+  /// is.
   Status read(Offset from, std::span<std::byte> memory) const;
   Status write(Offset from, std::span<const std::byte> memory) const;
   /// `bytes` of it, to and from memory in pieces.
@@ -158,11 +160,13 @@ class View {
 
   [[nodiscard]] Pending start_read(Offset from, std::span<std::byte> memory) const;
   [[nodiscard]] Pending start_write(Offset from, std::span<const std::byte> memory) const;
-  /// The same with memory in pieces, through a few buffers of 4 MiB: what does not fit there follows as test() and wait() are called.
+  /// The same with memory in pieces, through a few buffers of 4 MiB: what does not fit there follows as test() and
+  /// wait() are called.
   [[nodiscard]] Pending start_read(Offset from, Offset bytes, const Memory& memory) const;
   [[nodiscard]] Pending start_write(Offset from, Offset bytes, const ConstMemory& memory) const;
 
-  /// Whether an access would be sent to servers, rather than copied straight to or from their memory on this host.  May ask one of them.
+  /// Whether an access would be sent to servers, rather than copied straight to or from their memory on this host.  May
+  /// ask one of them.
   Result<bool> goes_by_message(bool is_write, Offset from, Offset bytes) const;
   [[nodiscard]] Result<AccessShape> shape(Offset from, Offset bytes) const;
 
@@ -179,7 +183,8 @@ class View {
 class FileLock;
 
 struct ViewOptions {
-  /// Clients that write the file together, each about as much as this one: room for all of them is made ready at once.  A hint.
+  /// Clients that write the file together, each about as much as this one: room for all of them is made ready at once.
+  /// A hint.
   int writers = 1;
 };
 
@@ -204,7 +209,8 @@ class File {
   Status preallocate(Offset size) const;
   /// When it returns, what was written through this file and its views is safe from crashes, as far as the stores can
   /// promise that, and so is the file's name.
-  /// \error kIoError if a server was started again since: what was written to it and not synced before may be lost.  Told once.
+  /// \error kIoError if a server was started again since: what was written to it and not synced before may be lost.
+  /// Told once.
   Status sync() const;
   /// Something was written through this file or its views since the last sync.
   [[nodiscard]] bool has_unsynced() const;
@@ -214,7 +220,8 @@ class File {
   /// Looks whether another client has changed its layout; accesses find that out by themselves.  \error kStale if it
   /// was removed
   Status refresh() const;
-  /// What the file is, for other processes: they open it (FileSystem::open_described) or refresh it by that, and ask nobody.
+  /// What the file is, for other processes: they open it (FileSystem::open_described) or refresh it by that, and ask
+  /// nobody.
   [[nodiscard]] std::vector<std::byte> describe() const;
   /// As another process has found and described it.  \error kCorrupt, kStale if that is another file
   Status refresh(std::span<const std::byte> description) const;
@@ -258,7 +265,8 @@ struct ServerStatus {
   std::int64_t bytes_out = 0;
   std::int64_t views = 0;
   std::int64_t clients = 0;
-  /// Of a server that did not answer: how many files have bytes there, and some of their paths; nothing if server 0 does not tell.
+  /// Of a server that did not answer: how many files have bytes there, and some of their paths; nothing if server 0
+  /// does not tell.
   std::optional<std::int64_t> unreachable_files{};
   std::vector<std::string> unreachable_paths{};
 };
@@ -320,7 +328,8 @@ class FileSystem {
   /// \error kInvalidArgument if it has bytes: names relayout(); or if there is no such target.  Nothing is changed then
   Status set_layout(const std::string& path, const layout::Partition& layout,
                     const std::vector<std::uint32_t>& targets = {}) const;
-  /// Moves the bytes target to target by plan; all or nothing.  Readers go on meanwhile; writers wait, as long as calls may take.
+  /// Moves the bytes target to target by plan; all or nothing.  Readers go on meanwhile; writers wait, as long as calls
+  /// may take.
   Status relayout(const std::string& path, const layout::Partition& layout, const RelayoutOptions& options = {}) const;
   /// When it returns, all that was done before, by anybody, is safe from crashes, as far as the stores can promise
   /// that: bytes and names.

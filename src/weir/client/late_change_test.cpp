@@ -1,4 +1,5 @@
-// What happens to a file while a client copies bytes straight to its memory: the change comes in the middle of the copy.
+// What happens to a file while a client copies bytes straight to its memory: the change comes in the middle of the
+// copy.
 
 #include <functional>
 #include <thread>

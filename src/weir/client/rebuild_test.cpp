@@ -400,7 +400,8 @@ TEST(UnfinishedRelayoutTest, ItsCopiesGoAndTheFileStays) {
   EXPECT_THAT(fs.check()->findings, IsEmpty());
 }
 
-// Every operation of the store and of the metadata fails once while fsck repairs: no byte is lost, and it can be done again.
+// Every operation of the store and of the metadata fails once while fsck repairs: no byte is lost, and it can be done
+// again.
 TEST(RepairFaultTest, AFailureAtAnyStepLosesNothing) {
   const std::string known = "bytes of which the name is known";
   const std::string unknown = "bytes of which nothing is known";

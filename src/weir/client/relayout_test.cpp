@@ -146,7 +146,8 @@ TEST_P(RelayoutTest, TwoAtOnceAreRefused) {
   EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
 }
 
-// Every writer has a slot of its own and stamps it again and again.  In the end, each slot has the last stamp that was said to be written.
+// Every writer has a slot of its own and stamps it again and again.  In the end, each slot has the last stamp that was
+// said to be written.
 TEST_P(RelayoutTest, NoWriteIsLostHoweverOftenTheLayoutChanges) {
   constexpr int kWriters = 3;
   constexpr int kTimes = 6;
@@ -236,8 +237,8 @@ TEST_P(RelayoutTest, AnEmptyFileThatGetsAnotherLayoutIsFollowed) {
   EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 1));
 }
 
-// A client that ends between its last two steps: nobody knows whether the new layout is the file's by now, so nothing is written to the old one
-// until somebody has looked.
+// A client that ends between its last two steps: nobody knows whether the new layout is the file's by now, so nothing
+// is written to the old one until somebody has looked.
 TEST_P(RelayoutTest, OneThatStoppedBeforeItsLastStepIsRepaired) {
   const Cluster cluster(options());
   const FileSystem fs = cluster.connect();

@@ -13,7 +13,8 @@ struct EmbeddedOptions {
   bool direct = true;            ///< See client::ConnectOptions.
 };
 
-/// A file system inside this process: the same servers, each in a thread, reached without a network.  They stop with the last copy of it.
+/// A file system inside this process: the same servers, each in a thread, reached without a network.  They stop with
+/// the last copy of it.
 class Embedded {
  public:
   [[nodiscard]] const client::FileSystem& file_system() const;

@@ -2,8 +2,9 @@
 
 // Log lines to standard error:  WEIR_LOG_WARN("target {}: {}", name, status.message());
 //
-// The environment variable WEIR_LOG says which: error, warn (the default), info, debug, trace or off.  The code that first decides
-// which error it is logs it, once.  Arguments are formatted by fmt, and evaluated only if the line is wanted.
+// The environment variable WEIR_LOG says which: error, warn (the default), info, debug, trace or off.  The code that
+// first decides which error it is logs it, once.  Arguments are formatted by fmt, and evaluated only if the line is
+// wanted.
 
 #include <cstdint>
 #include <optional>
@@ -35,8 +36,8 @@ class Sink {
   virtual void write(Level level, std::string_view message) = 0;
 };
 
-/// Sends log lines to `sink` from now on; null: back to standard error.  The sink must outlive its use: no other thread may be
-/// logging while it is taken away.  Calls of write() do not overlap.
+/// Sends log lines to `sink` from now on; null: back to standard error.  The sink must outlive its use: no other thread
+/// may be logging while it is taken away.  Calls of write() do not overlap.
 void set_sink(Sink* sink) noexcept;
 
 namespace internal {

@@ -165,7 +165,8 @@ TEST(MeetingTest, HintsDecideAnewWhetherRanksMeet) {
   }
 }
 
-// Those who come first wait for long where there are more ranks than processors, and the rank they wait for needs one of these.
+// Those who come first wait for long where there are more ranks than processors, and the rank they wait for needs one
+// of these.
 TEST(MeetingTest, WaitingLeavesTheProcessorToOthers) {
   if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
   constexpr std::chrono::milliseconds kWait{600};
@@ -176,7 +177,8 @@ TEST(MeetingTest, WaitingLeavesTheProcessorToOthers) {
   EXPECT_LT(weir::internal::thread_time() - before, kWait / 2);
 }
 
-// Each rank tells the others at every chance that it waits.  What would arrive late is lost to the next communicator, or taken for its messages.
+// Each rank tells the others at every chance that it waits.  What would arrive late is lost to the next communicator,
+// or taken for its messages.
 TEST(MeetingTest, AllThatWasToldArrivesBeforeTheCommunicatorIsFreed) {
   if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
   constexpr int kRounds = 400;
@@ -283,7 +285,8 @@ TEST(MeetingTest, SeveralAreUnderWayAndEndInAnyOrder) {
 
 // ---------------------------------------------------------------- ranks that do not come
 
-// Run by themselves, with a short WEIR_MPIIO_TIMEOUT, since the ranks do not find together again.  All but rank 1 make `call`.
+// Run by themselves, with a short WEIR_MPIIO_TIMEOUT, since the ranks do not find together again.  All but rank 1 make
+// `call`.
 void expect_named_in_time(const std::function<int(MPI_File)>& call) {
   MPI_Barrier(MPI_COMM_WORLD);  // rank 1 may have waited for the others in the case before
   MPI_File file = open_new();

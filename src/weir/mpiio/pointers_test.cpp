@@ -272,7 +272,8 @@ TEST(AtomicTest, OverlappingWritesDoNotMix) {
 
 // ---------------------------------------------------------------- requests with gaps in memory
 
-// By message, what does not fit into the buffers of the client is not read within the call, but when it is waited for; the type may be gone by then.
+// By message, what does not fit into the buffers of the client is not read within the call, but when it is waited for;
+// the type may be gone by then.
 TEST(RequestTest, MemoryWithGapsGoesOnAfterTheCall) {
   const char* const direct = std::getenv("WEIR_DIRECT");
   const bool is_by_message = direct != nullptr && std::string(direct) == "off";

@@ -1,4 +1,5 @@
-// Collective accesses in two phases: the same bytes as ever, through windows of any size, and the same errors on all ranks.
+// Collective accesses in two phases: the same bytes as ever, through windows of any size, and the same errors on all
+// ranks.
 
 #include <random>
 

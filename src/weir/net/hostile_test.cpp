@@ -473,8 +473,8 @@ TEST_F(SilenceTest, AServerThatGivesNoSignOfLifeIsNotWaitedFor) {
   EXPECT_EQ(server.cancelled, 1);
 }
 
-// The server says nothing for several times the patience of the call, but reads its body all the time.  One thread is both ends: every turn
-// moves some bytes, however slow the machine is.
+// The server says nothing for several times the patience of the call, but reads its body all the time.  One thread is
+// both ends: every turn moves some bytes, however slow the machine is.
 TEST_F(SilenceTest, AServerThatReadsABodySlowlyIsWaitedFor) {
   constexpr auto kPatience = 64ms;
   constexpr int kTurnsWithinPatience = 8;

@@ -1,7 +1,7 @@
 // One end is killed while calls are under way.  The other must notice, in bounded time, whatever was just happening.
 //
-// The end to be killed is this program again, in a process of its own (UCX does not outlive a fork): the environment variable kRole tells
-// it what to play.
+// The end to be killed is this program again, in a process of its own (UCX does not outlive a fork): the environment
+// variable kRole tells it what to play.
 
 #include <atomic>
 #include <csignal>

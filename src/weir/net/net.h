@@ -1,19 +1,21 @@
 #pragma once
 
-// Transports behind one interface: UCX active messages between hosts, rings in shared memory between processes of one host, and a channel
-// inside one process.
+// Transports behind one interface: UCX active messages between hosts, rings in shared memory between processes of one
+// host, and a channel inside one process.
 //
-// A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by its reader) and a body (bytes of files, as
-// they are, any number).  Bodies are received straight into the memory that the receiver names once it has seen the head.
+// A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by its reader) and a body (bytes
+// of files, as they are, any number).  Bodies are received straight into the memory that the receiver names once it has
+// seen the head.
 //
 //   Caller ──connect──> Connection ──call(head, body)──────────> Listener ──> Handler::handle(Request)
 //                                  <──reply(head) body to sink──                Request::receive, Request::reply
 //
-// Every call ends exactly once: with the reply, or with kUnavailable (the server cannot be reached, or is gone), or kTimedOut (its deadline
-// passed).  Order between calls is not promised.
+// Every call ends exactly once: with the reply, or with kUnavailable (the server cannot be reached, or is gone), or
+// kTimedOut (its deadline passed).  Order between calls is not promised.
 //
-// Deadlines are about signs of life, not about total time.  A caller with patience asks a server that is silent for long whether it still works on
-// the call, and waits on if it does.  A listener drops callers that stop in the middle of a body.
+// Deadlines are about signs of life, not about total time.  A caller with patience asks a server that is silent for
+// long whether it still works on the call, and waits on if it does.  A listener drops callers that stop in the middle
+// of a body.
 
 #include <atomic>
 #include <chrono>
@@ -39,7 +41,8 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 30;
 
-/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=ucx; otherwise UCX; loopback addresses: rings only), or "local:NAME" inside this process.
+/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=ucx; otherwise UCX; loopback addresses:
+/// rings only), or "local:NAME" inside this process.
 struct Address {
   std::string text;
   friend auto operator<=>(const Address&, const Address&) = default;
@@ -82,8 +85,8 @@ struct Call {
   Deadline deadline;
   std::function<void(Result<Reply>)>
       done;  ///< Exactly once, from progress() or wait() of the Caller, or from the end of the Connection.
-  /// If not 0, the deadline is only the first: every sign of life (bytes that move, or the server's answer that it works on the call, which it is
-  /// asked for halfway) gives the call that much time again.
+  /// If not 0, the deadline is only the first: every sign of life (bytes that move, or the server's answer that it
+  /// works on the call, which it is asked for halfway) gives the call that much time again.
   Clock::duration patience{};
 };
 
@@ -99,11 +102,13 @@ class Connection {
   [[nodiscard]] virtual const Address& address() const = 0;
 };
 
-/// The calling end: all connections of a client.  \threadsafety One thread at a time, for it and its connections together.
+/// The calling end: all connections of a client.  \threadsafety One thread at a time, for it and its connections
+/// together.
 class Caller {
  public:
   virtual ~Caller() = default;
-  /// \error kUnavailable if nobody answers, kPermission if the keys differ, kInvalidArgument if the versions do: names both.
+  /// \error kUnavailable if nobody answers, kPermission if the keys differ, kInvalidArgument if the versions do: names
+  /// both.
   virtual Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline deadline) = 0;
   /// Does what can be done now.
   virtual void progress() = 0;
@@ -134,8 +139,9 @@ class Request {
   /// False once the caller is gone or has given up.  \threadsafety Safe to look at from any thread.
   [[nodiscard]] std::shared_ptr<const std::atomic<bool>> is_wanted() const;
 
-  /// Receives the body into `into`, which must be just as long and stay until `done`.  At most once.  `done` may be called before it returns.
-  /// A request that is dropped or answered before `done` receives no more, and forgets `done`.
+  /// Receives the body into `into`, which must be just as long and stay until `done`.  At most once.  `done` may be
+  /// called before it returns.  A request that is dropped or answered before `done` receives no more, and forgets
+  /// `done`.
   void receive(std::span<std::byte> into, std::function<void(Status)> done);
 
   /// Answers; at most once.  `body` stays until `sent`, which also comes if the caller is gone.
@@ -145,7 +151,8 @@ class Request {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a server does.  All calls come on the listener's thread.  They may take long: callers that ask are told meanwhile that the server works.
+/// What a server does.  All calls come on the listener's thread.  They may take long: callers that ask are told
+/// meanwhile that the server works.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -162,7 +169,8 @@ class Listener {
   [[nodiscard]] virtual const Address& address() const = 0;
   /// Serves until stop(); in the thread that calls it.
   virtual void run() = 0;
-  /// Makes run() return once requests that were handed to the handler are answered or dropped.  \threadsafety Safe from any thread.
+  /// Makes run() return once requests that were handed to the handler are answered or dropped.  \threadsafety Safe from
+  /// any thread.
   virtual void stop() = 0;
   /// Runs `task` on the listener's thread, soon.  \threadsafety Safe from any thread.
   virtual void post(std::function<void()> task) = 0;
@@ -171,12 +179,13 @@ class Listener {
 };
 
 struct ListenOptions {
-  /// A caller of whose bodies, in either direction, no byte has moved for so long is dropped: others may wait for what it holds.
+  /// A caller of whose bodies, in either direction, no byte has moved for so long is dropped: others may wait for what
+  /// it holds.
   Clock::duration stall_limit = std::chrono::seconds(10);
   /// How long a caller may take to prove that it has the key.
   Clock::duration stranger_patience = std::chrono::seconds(5);
-  /// Open a port also on a loopback address.  Only this host reaches those, so shared memory alone serves them otherwise: a port, which
-  /// UCX guards badly, stays closed.
+  /// Open a port also on a loopback address.  Only this host reaches those, so shared memory alone serves them
+  /// otherwise: a port, which UCX guards badly, stays closed.
   bool opens_loopback_port = false;
 };
 

@@ -1,14 +1,15 @@
 #include <weir/storage/disk_store.h>
 
-// What a crash leaves.  Either the process is killed, then the system still has all it wrote; or the power fails, then of everything
-// written since the last fdatasync any 512 bytes may be old or new, in any mixture.  In both cases:
+// What a crash leaves.  Either the process is killed, then the system still has all it wrote; or the power fails, then
+// of everything written since the last fdatasync any 512 bytes may be old or new, in any mixture.  In both cases:
 //
 //   - what was synced and not written since reads back, verified unless an overwrite had cleared sums ahead (Write, step 1);
 //   - a block (16 KiB) written since its last sync holds old or new bytes or a mixture, and reading it is no error;
 //   - the length and the end of the file are those of the last sync, or later ones;
 //   - opening the store never fails because of it.
 //
-// The rule behind it: while a block on disk may differ from what was synced, the file with the sums holds no sum for it, durably.
+// The rule behind it: while a block on disk may differ from what was synced, the file with the sums holds no sum for
+// it, durably.
 //
 // Write
 //   1. Sums of the blocks to be written are cleared in the file, fdatasync.  Only if they are there: once per block and sync.  Those
@@ -35,11 +36,13 @@
 //   2. The data is cut.  3. The sums are cut.  Crash: sums behind the length in the header are cleared when next opened.
 //   Parts behind the new length are removed, the last one first; the next sync makes that durable by an fsync of the folder.
 //
-// Create:  sums (empty), then data (empty).  Crash: an empty file with sums means that nothing was synced yet.
-// Remove:  the sums are renamed to .gone, the data is removed, then .gone.  Crash: what is there of data and .gone is removed when the
+// Create:  sums (empty), then data (empty).  Crash: an empty file with sums means that nothing was synced yet.  Remove:
+// the sums are renamed to .gone, the data is removed, then .gone.  Crash: what is there of data and .gone is removed
+// when the
 //          subfile is next used.  Sums without data, or data without sums or .gone, are damage and reported as such.
 //
-// About (what is known of the file): written to .draft, then renamed to .empty, or to .about if the subfile was written.
+// About (what is known of the file): written to .draft, then renamed to .empty, or to .about if the subfile was
+// written.
 //          One that replaces another is synced before it gets its name; a new one is synced by the next Sync, before
 //          step 5.  Crash: the old one, the new one, or a new one that is torn, which its checksum tells.  Create renames
 //          .empty to .about, last.  So .about without data and sums is damage: both are gone.  Remove begins with it.
@@ -263,7 +266,8 @@ class DiskStore final : public Store {
       WEIR_RETURN_IF_ERROR(internal::unlink_if_exists(about_path(id, kind)));
     }
     unsynced_abouts_.erase(id);
-    // Not through find(): a damaged subfile can be removed too.  Part 0 goes last; without it, the others would be found by nobody.
+    // Not through find(): a damaged subfile can be removed too.  Part 0 goes last; without it, the others would be
+    // found by nobody.
     WEIR_TRY(const std::vector<PartName> parts, parts_of(id, may_have_more_parts(id)));
     for (auto name = parts.rbegin(); name != parts.rend(); ++name) WEIR_RETURN_IF_ERROR(remove_part(*name));
     return Status::ok();
@@ -305,7 +309,8 @@ class DiskStore final : public Store {
     std::optional<std::list<PartName>::iterator> open_place = std::nullopt;
   };
 
-  // Splits pieces at the borders of parts; calls use(number, pieces with the part's own offsets) for neighbours in the same part.
+  // Splits pieces at the borders of parts; calls use(number, pieces with the part's own offsets) for neighbours in the
+  // same part.
   template <typename Piece, typename Use>
   Status for_each_part(std::span<const Piece> pieces, Use use) const {
     std::vector<Piece> local;

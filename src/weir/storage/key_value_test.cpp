@@ -183,7 +183,8 @@ void apply_until_killed(const std::string& directory) {
 }
 
 TEST(RocksKeyValueDeathTest, AKilledProcessLosesNothingThatWasApplied) {
-  // The child is this program run again, since RocksDB's threads do not survive fork(); it finds the directory by this variable.
+  // The child is this program run again, since RocksDB's threads do not survive fork(); it finds the directory by this
+  // variable.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const char* variable = "WEIR_TEST_KILLED_DIRECTORY";
   const bool is_child = std::getenv(variable) != nullptr;

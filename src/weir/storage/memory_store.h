@@ -6,8 +6,9 @@
 //   larger, or shared    an anonymous file of its own, as shared_memory.h describes
 //   beyond 64 GiB        blocks of heap memory: reached by read() and write() only
 //
-// Room is counted in pages and blocks, so holes are free; pages come to exist when somebody writes there.  Memory that was never used is slow to touch
-// for the first time, so a thread of the store makes some ahead: a few anonymous files for subfiles to begin in.  Files are never used again for another subfile: peers may still have them mapped.
+// Room is counted in pages and blocks, so holes are free; pages come to exist when somebody writes there.  Memory that
+// was never used is slow to touch for the first time, so a thread of the store makes some ahead: a few anonymous files
+// for subfiles to begin in.  Files are never used again for another subfile: peers may still have them mapped.
 
 #include <memory>
 

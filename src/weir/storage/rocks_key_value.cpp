@@ -1,4 +1,5 @@
-// RocksDB, set up small: metadata of a million files is some 100 MB, and a server may share its machine with the computation.
+// RocksDB, set up small: metadata of a million files is some 100 MB, and a server may share its machine with the
+// computation.
 //
 // What is durable: batches go to RocksDB's log, in order.  sync() and apply(durable) sync the log, by a thread that
 // does so for all who wait; soon after that, the number of the last change that is durable goes to a file beside the

@@ -5,18 +5,19 @@
 //   from 0                 Control, written by both sides with atomic operations only; then a hole
 //   kDataStart + x         byte x of the subfile; so that huge pages hold two chunks each
 //
-// The file only grows (shared for writing with processes of other users, it is sealed against shrinking, so that they cannot take pages away under a
-// reader), and its length is Control::mapped_bytes + kDataStart.  Room is taken in chunks:
+// The file only grows (shared for writing with processes of other users, it is sealed against shrinking, so that they
+// cannot take pages away under a reader), and its length is Control::mapped_bytes + kDataStart.  Room is taken in
+// chunks:
 //
 //   is_full(chunk)      room is taken for every page of it: may be written without the server.  Full chunks are touched, too
 //   is_made(chunk)      every page exists.  Pages of full chunks are made by the client that first writes there
 //   is_touched(chunk)   something may have been written: may be read.  Otherwise it is all zero, and reading it would only take room
 //
-// A client checks `state` before and after each access, writes only to full chunks below mapped_bytes (else it asks the server to reserve
-// them), and afterwards raises `length` and `file_end`.  Between writing and looking at `state` again it takes a turn, as does the server
-// between fencing the subfile and reading it: either the client sees the fence, and writes its bytes again where they belong then, or the
-// server sees the bytes.  What a client writes into Control can hurt only this subfile: the server believes no value in it without
-// checking its range.
+// A client checks `state` before and after each access, writes only to full chunks below mapped_bytes (else it asks the
+// server to reserve them), and afterwards raises `length` and `file_end`.  Between writing and looking at `state` again
+// it takes a turn, as does the server between fencing the subfile and reading it: either the client sees the fence, and
+// writes its bytes again where they belong then, or the server sees the bytes.  What a client writes into Control can
+// hurt only this subfile: the server believes no value in it without checking its range.
 
 #include <atomic>
 #include <cstdint>
@@ -44,8 +45,9 @@ struct Control {
   std::atomic<Offset> mapped_bytes{0};
   std::atomic<Offset> length{0};
   std::atomic<Offset> file_end{0};
-  /// Chunks whose pages some client makes, or has made: of several that come at the same time, each makes others.  And those whose pages are
-  /// all there, with zeros or bytes in them.  Only hints, and only of the first chunks, so that they take no page more.
+  /// Chunks whose pages some client makes, or has made: of several that come at the same time, each makes others.  And
+  /// those whose pages are all there, with zeros or bytes in them.  Only hints, and only of the first chunks, so that
+  /// they take no page more.
   std::atomic<std::uint64_t> claimed[kClaimableChunks / 64];
   std::atomic<std::uint64_t> made[kClaimableChunks / 64];
   std::atomic<std::uint64_t> touched[kMostChunks / 64];
@@ -89,8 +91,8 @@ inline void raise(std::atomic<Offset>& value, Offset to) noexcept {
   }
 }
 
-/// A descriptor for a peer to map, for reading only if it was shared so.  Owned by the store: duplicate or send it before the next call
-/// on the store.
+/// A descriptor for a peer to map, for reading only if it was shared so.  Owned by the store: duplicate or send it
+/// before the next call on the store.
 struct SharedMemory {
   int descriptor = -1;
   Offset mapped_bytes = 0;

@@ -6,9 +6,9 @@
 //   buffered  pwrite(2) or pread(2) of each piece through the page cache
 //   direct    the same with O_DIRECT
 //
-// Writes end with sync() or fdatasync(2), reads start with nothing in the page cache.  Contenders take turns, and each turn another one
-// begins.  A ratio is store / rival in bytes per second of the same turn: above 1, the store is faster.  Shown are the median and, in
-// brackets, the least and the most.
+// Writes end with sync() or fdatasync(2), reads start with nothing in the page cache.  Contenders take turns, and each
+// turn another one begins.  A ratio is store / rival in bytes per second of the same turn: above 1, the store is
+// faster.  Shown are the median and, in brackets, the least and the most.
 
 #include <algorithm>
 #include <chrono>

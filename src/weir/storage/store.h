@@ -1,10 +1,11 @@
 #pragma once
 
-// Where subfiles live.  One interface, several stores: memory (MemoryStore), disk (DiskStore), and one that fails on demand
-// (FaultyStore) for tests.
+// Where subfiles live.  One interface, several stores: memory (MemoryStore), disk (DiskStore), and one that fails on
+// demand (FaultyStore) for tests.
 //
-// A subfile is an endless sequence of bytes, zero where nothing was written; one that was never written needs no room and no call to
-// make it.  A store knows nothing of layouts: offsets are the subfile's own, and what it keeps of the file is a number, `file_end`.
+// A subfile is an endless sequence of bytes, zero where nothing was written; one that was never written needs no room
+// and no call to make it.  A store knows nothing of layouts: offsets are the subfile's own, and what it keeps of the
+// file is a number, `file_end`.
 
 #include <cstddef>
 #include <cstdint>
@@ -99,20 +100,21 @@ class Store {
   /// All subfiles that take room, ascending.
   virtual Result<std::vector<SubfileId>> list() = 0;
 
-  /// The bytes [from, to) of the subfile as memory, for stores that have them so: plans then run straight on it.  Nothing otherwise.
-  /// Valid until the next call on this subfile.  Writing through it is followed by note_written().
+  /// The bytes [from, to) of the subfile as memory, for stores that have them so: plans then run straight on it.
+  /// Nothing otherwise.  Valid until the next call on this subfile.  Writing through it is followed by note_written().
   virtual Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) {
     (void)id, (void)from, (void)to, (void)for_writing;
     return std::optional<std::span<std::byte>>{};
   }
   virtual void note_written(SubfileId id, Offset to, Offset file_end) { (void)id, (void)to, (void)file_end; }
 
-  /// Tells processes that have mapped the subfile that they must not write to it (any more, or again).  They look before and after each
-  /// write, and do again elsewhere what was written while it was fenced; the server itself refuses other writes.
+  /// Tells processes that have mapped the subfile that they must not write to it (any more, or again).  They look
+  /// before and after each write, and do again elsewhere what was written while it was fenced; the server itself
+  /// refuses other writes.
   virtual void fence(SubfileId id, bool is_fenced) { (void)id, (void)is_fenced; }
 
-  /// Fences that outlive the process, as the bytes do: these, instead of those kept before.  Durable when it returns.  Stores whose bytes
-  /// do not outlive it keep none.
+  /// Fences that outlive the process, as the bytes do: these, instead of those kept before.  Durable when it returns.
+  /// Stores whose bytes do not outlive it keep none.
   virtual Status keep_fences(std::span<const KeptFence> fences) {
     (void)fences;
     return Status::ok();
@@ -140,14 +142,15 @@ class Store {
   /// Durable when it returns.
   virtual Status set_label(const Label& label);
 
-  /// Whether calls wait for a disk.  Such a store has no memory to map or to share, and a thread of its own works on it.
+  /// Whether calls wait for a disk.  Such a store has no memory to map or to share, and a thread of its own works on
+  /// it.
   [[nodiscard]] virtual bool waits() const { return false; }
 
   /// Of this store only, kept as long as its bytes are: a store that lost them is another.
   [[nodiscard]] virtual std::uint64_t id() const = 0;
 
-  /// The subfile for other processes on this host to map; nothing if the store has no such thing, or not for these.  `expected_bytes`: how
-  /// long it will soon be, as far as is known; memory for that may be at hand.
+  /// The subfile for other processes on this host to map; nothing if the store has no such thing, or not for these.
+  /// `expected_bytes`: how long it will soon be, as far as is known; memory for that may be at hand.
   virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes, Peers peers);
 };
 

@@ -44,8 +44,8 @@ Hull hull_of(const std::vector<Band>& bands, Order order) {
   return hull;
 }
 
-// Places for a message that is a range of one element: the bands hold each of its bytes once, so offsets are differences.
-// Empty if that element is not contiguous.  Turns of a band may reach into each other.
+// Places for a message that is a range of one element: the bands hold each of its bytes once, so offsets are
+// differences.  Empty if that element is not contiguous.  Turns of a band may reach into each other.
 std::vector<Placed> place_directly(const std::vector<Band>& bands, Order order, Offset bytes) {
   const Hull hull = hull_of(bands, order);
   if (hull.to - hull.from != bytes) return {};
@@ -57,8 +57,8 @@ std::vector<Placed> place_directly(const std::vector<Band>& bands, Order order, 
   return placed;
 }
 
-// Lays bands out in a message one after the other; those that share a loop, turn by turn, so that one pass over the memory
-// serves them all.
+// Lays bands out in a message one after the other; those that share a loop, turn by turn, so that one pass over the
+// memory serves them all.
 class Arranger {
  public:
   static std::vector<Placed> arrange(const std::vector<Band>& bands) {

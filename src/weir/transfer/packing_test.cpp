@@ -133,7 +133,8 @@ TEST(PackingTest, CarriesRandomMappingsToMemoryInPiecesOfAnyLength) {
   });
 }
 
-// Memory whose every byte is used, some of them in turns that reach into each other: byte 40 i + j of the sequence is at 61 i + 60 j.
+// Memory whose every byte is used, some of them in turns that reach into each other: byte 40 i + j of the sequence is
+// at 61 i + 60 j.
 TEST(PackingTest, MemoryInTurnsThatInterleaveIsTheMessage) {
   constexpr Offset kTurns = 40;
   constexpr Offset kPieces = 40;

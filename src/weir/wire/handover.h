@@ -12,9 +12,10 @@
 //          ── token ───────────────────────> socket     abstract Unix socket of the server, SOCK_SEQPACKET
 //          <── one byte, two descriptors ───            SCM_RIGHTS; without them if the token is not good
 //
-// A token is good once, for some seconds, and only for the user who asked: the kernel tells who is at the other end.  A descriptor that
-// was asked for reading cannot be mapped for writing; readers need no write to Control.  The second is the server's lifeline (lifeline.h):
-// memory stays mapped when the server is gone, and what is written there then is lost.
+// A token is good once, for some seconds, and only for the user who asked: the kernel tells who is at the other end.  A
+// descriptor that was asked for reading cannot be mapped for writing; readers need no write to Control.  The second is
+// the server's lifeline (lifeline.h): memory stays mapped when the server is gone, and what is written there then is
+// lost.
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a server is still there, for clients that use its memory without asking it: one word that they map, which the kernel itself marks
-// when the server ends, however it ends.  Looking costs one load.
+// Whether a server is still there, for clients that use its memory without asking it: one word that they map, which the
+// kernel itself marks when the server ends, however it ends.  Looking costs one load.
 
 #include <sys/types.h>
 

@@ -2,7 +2,8 @@
 
 // Heads of messages to bytes and back.  The tables are those of messages.fbs, as plain structs (wire::CreateT, ...).
 //
-// Decoding checks everything that FlatBuffers can check before a byte is believed; ranges and numbers are checked by the code that uses them.
+// Decoding checks everything that FlatBuffers can check before a byte is believed; ranges and numbers are checked by
+// the code that uses them.
 
 #include <cstddef>
 #include <span>

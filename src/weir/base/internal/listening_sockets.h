@@ -15,7 +15,8 @@
 
 namespace weir::testing {
 
-/// Local addresses of TCP sockets on which a process listens, as /proc has them: "0100007F:1F90".  Of none if the process is gone.
+/// Local addresses of TCP sockets on which a process listens, as /proc has them: "0100007F:1F90".  Of none if the
+/// process is gone.
 inline std::multiset<std::string> listening_sockets(std::int64_t process) {
   const std::string proc = concat("/proc/", process);
   std::error_code error;

@@ -1,7 +1,8 @@
 // weir bench copy, pack, paths, redist, mpiio, view, matrix, scale, scalapack
 //
-// Benchmarks are programs of their own, since those against an MPI library are tied to it: this command finds the one asked for
-// beside the `weir` program (or in ../libexec/weir), starts it, under the MPI's launcher where it needs one, and becomes it.
+// Benchmarks are programs of their own, since those against an MPI library are tied to it: this command finds the one
+// asked for beside the `weir` program (or in ../libexec/weir), starts it, under the MPI's launcher where it needs one,
+// and becomes it.
 
 #include <cstring>
 #include <filesystem>

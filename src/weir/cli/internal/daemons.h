@@ -11,8 +11,8 @@
 //     ─────────── "keep\n" ───────────────>        only to servers that follow their parent: it may end now.  They stop at the end
 //                                                  of all lines otherwise, which comes when the parent ends, however it ends
 //
-// If one of them fails, all are stopped.  Beside the connection file, NAME.servers says which processes there are, and how they were started: one
-// that has ended can be started again, with its old address and key.
+// If one of them fails, all are stopped.  Beside the connection file, NAME.servers says which processes there are, and
+// how they were started: one that has ended can be started again, with its old address and key.
 
 #include <chrono>
 #include <cstdint>
@@ -90,13 +90,14 @@ Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const ne
 /// Of a process in the background.
 enum class Session : std::uint8_t {
   kOwn,  ///< It outlives the process that started it.
-  /// With a process group of its own, so that signals of the terminal do not reach it.  Linux deals processors to sessions (autogroup), and yielding
-  /// gives way within one only: ranks that wait for each other must give way to their servers.
+  /// With a process group of its own, so that signals of the terminal do not reach it.  Linux deals processors to
+  /// sessions (autogroup), and yielding gives way within one only: ranks that wait for each other must give way to
+  /// their servers.
   kCallers,
 };
 
-/// For a process that goes on in the background: standard input from nowhere, output to the log, everything else that was open closed but two
-/// descriptors.
+/// For a process that goes on in the background: standard input from nowhere, output to the log, everything else that
+/// was open closed but two descriptors.
 void settle_in_background(Session session, const std::string& log_file, int keep_in, int keep_out);
 
 /// The server that this process is, from now on: says and hears on the two pipes what the picture above shows.
@@ -116,7 +117,8 @@ Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, cons
 [[nodiscard]] std::vector<Process> load_processes(const std::string& connection);
 [[nodiscard]] std::vector<Process> processes_of(const std::vector<Daemon>& daemons);
 
-/// Asks them to stop (they answer what is under way and sync their stores), and kills those that have not after `patience`.
+/// Asks them to stop (they answer what is under way and sync their stores), and kills those that have not after
+/// `patience`.
 /// \returns how many had to be killed.
 int stop_daemons(const std::vector<Process>& processes, std::chrono::milliseconds patience);
 

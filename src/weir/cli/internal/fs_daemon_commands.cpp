@@ -1,6 +1,7 @@
 // weir up, down, status
 //
-// `up` leaves two files: the connection file, all that clients need, and beside it NAME.servers, which processes there are, for `down`.
+// `up` leaves two files: the connection file, all that clients need, and beside it NAME.servers, which processes there
+// are, for `down`.
 
 #include <algorithm>
 #include <cerrno>

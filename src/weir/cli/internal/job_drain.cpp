@@ -51,7 +51,8 @@ class DrainLoop {
       const auto target = stage.target_of(path);
       if (!target) continue;
       const Status status = copy_to(path, *target, version);
-      // What the program removed or renamed is not wanted here; anything else is tried again in the end, and then decides the exit code.
+      // What the program removed or renamed is not wanted here; anything else is tried again in the end, and then
+      // decides the exit code.
       if (!status.is_ok() && status.code() != ErrorCode::kNotFound) {
         console_.err << "weir run: --drain " << path << ": " << status.message() << std::endl;
       }

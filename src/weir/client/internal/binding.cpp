@@ -15,13 +15,15 @@ constexpr std::uint32_t kMostEager = 64;
 // With more parts than this, it pays to look first whether a small access touches only one.
 constexpr std::size_t kFewParts = 4;
 constexpr Offset kSmallAccess = Offset{64} << 10;
-// Memory is mapped and reserved from the first to the last byte touched.  Beyond this, what lies between costs more than messages.
+// Memory is mapped and reserved from the first to the last byte touched.  Beyond this, what lies between costs more
+// than messages.
 constexpr Offset kMostSparse = 16;
 constexpr Offset kSparseFrom = Offset{4} << 20;
 constexpr std::optional<Offset> kByMessage;
 // Shorter pieces a store on a disk reads and writes with what lies between them.
 constexpr Offset kDiskPiece = 4096;
-// Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so many bands.
+// Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so
+// many bands.
 constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
 
 std::vector<std::uint8_t> falls_to_wire(const layout::FallsSet& set) {
@@ -415,7 +417,8 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
   if (!is_done) return kByMessage;
   Counters::add(counters.moved_bytes, bytes);
   Counters::add(counters.direct_bytes, bytes);
-  // Nobody has what was moved.  By message it gets to the server if that was started again, or the caller is told that it is gone.
+  // Nobody has what was moved.  By message it gets to the server if that was started again, or the caller is told that
+  // it is gone.
   if (!memory->is_alive()) {
     Counters::add(counters.extra_bytes, bytes);
     return kByMessage;

@@ -90,18 +90,19 @@ class Binding {
   /// For the first access that is worth it: asks for the memory of all subfiles that it needs at once, not one by one.
   Status fetch_memory(const Access& access, Counters& counters);
 
-  /// Moves the bytes of the access that the part has, if its memory is here.  \returns how many; nothing if they must go by message
+  /// Moves the bytes of the access that the part has, if its memory is here.  \returns how many; nothing if they must
+  /// go by message
   /// \error kStale, kNoSpace
   Result<std::optional<Offset>> move_directly(Part& part, const Access& access, Offset file_end, Counters& counters);
 
-  /// Tells the targets of the parts, as far as they do not know yet, and awaits no answer: accesses may follow at once.  One whose target
-  /// has refused the view fails with kNotFound; make_known() then says why.
+  /// Tells the targets of the parts, as far as they do not know yet, and awaits no answer: accesses may follow at once.
+  /// One whose target has refused the view fails with kNotFound; make_known() then says why.
   Status announce(std::span<Part* const> parts, Counters& counters);
   /// As announce(), but awaits the answers.
   Status make_known(std::span<Part* const> parts, Counters& counters);
 
-  /// False if the access would be copied straight to or from mapped memory, as far as that can be told from its first part.  If nothing is
-  /// known yet, memory is asked for as the access would do it.
+  /// False if the access would be copied straight to or from mapped memory, as far as that can be told from its first
+  /// part.  If nothing is known yet, memory is asked for as the access would do it.
   Result<bool> goes_by_message(const Access& access, Counters& counters);
   /// What servers would have to do if it went by message.
   Result<AccessShape> shape(Range range);
@@ -127,7 +128,8 @@ class Binding {
   [[nodiscard]] SubfileSlot::Wanted wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) const;
   std::shared_ptr<MappedSubfile> memory_of(Part& part, Range hull, Offset bytes, const Access& access,
                                            Counters& counters);
-  // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers just this access.
+  // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers
+  // just this access.
   Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, Offset bytes, const Access& access,
                                             Offset file_end, Counters& counters);
   // These two return false if they cannot.

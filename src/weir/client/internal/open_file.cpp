@@ -39,7 +39,8 @@ Result<layout::Element> once(layout::FallsSet falls, Offset disp) {
   return layout::Element::create(std::move(falls), {.disp = disp, .period = kMaxBytes});
 }
 
-// An element out of order, in whose last period the file ends: bytes [size, end) of the file may lie before others that stay.
+// An element out of order, in whose last period the file ends: bytes [size, end) of the file may lie before others that
+// stay.
 Result<Rest> rest_out_of_order(const layout::Element& element, Offset size, Offset end) {
   const Offset periods = (size - element.disp()) / element.period();
   const Offset start = element.disp() + periods * element.period();
@@ -355,8 +356,8 @@ Status OpenFile::check_boots(const std::vector<std::uint64_t>& noted) {
   return lost(others);
 }
 
-// Memory keeps nothing beyond a crash, so all that matters is whether the servers live that ever got bytes.  Where their
-// memory is mapped, that shows without asking them.
+// Memory keeps nothing beyond a crash, so all that matters is whether the servers live that ever got bytes.  Where
+// their memory is mapped, that shows without asking them.
 bool OpenFile::are_alive(Incarnation& file, const std::vector<std::uint64_t>& noted) {
   if (file.place(*session_) < Incarnation::Place::kMemory) return false;
   std::vector<std::uint64_t> expected = noted;

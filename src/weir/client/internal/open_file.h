@@ -109,8 +109,9 @@ class OpenFile {
   [[nodiscard]] const std::shared_ptr<Session>& shared_session() const { return session_; }
   [[nodiscard]] std::shared_ptr<Incarnation> incarnation() const;
 
-  /// What the file is now that `stale` was found to be stale.  If that is still what it is, it is being given a new layout, and must not be
-  /// written meanwhile: pauses.  \error kStale if it was removed; kUnavailable if it was not done by the deadline
+  /// What the file is now that `stale` was found to be stale.  If that is still what it is, it is being given a new
+  /// layout, and must not be written meanwhile: pauses.  \error kStale if it was removed; kUnavailable if it was not
+  /// done by the deadline
   Result<std::shared_ptr<Incarnation>> await_change(const std::shared_ptr<Incarnation>& stale, Patience& patience);
 
   /// Runs `work(incarnation)`; again if the layout was found to be stale.
@@ -156,8 +157,8 @@ class OpenFile {
   std::atomic<bool> is_name_durable_{false};  // once it is, it stays: only Create is answered before it is durable
 };
 
-/// Ends relayouts of the file that have lost their client just before their last step: whether they were done is decided, and fences that nobody
-/// needs any more are lowered.  Nothing if there is none.
+/// Ends relayouts of the file that have lost their client just before their last step: whether they were done is
+/// decided, and fences that nobody needs any more are lowered.  Nothing if there is none.
 Status end_abandoned_relayouts(Session& session, const Incarnation& file);
 
 /// The largest end of the file that its subfiles know.

@@ -12,12 +12,14 @@
 //   5. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
 //   6. The old subfiles are removed; clients that have them open are told that they are stale.            are found by fsck, and fenced
 //
-// So no write is lost: what was written to an old subfile before its fence was up is copied, and what comes later is refused, as long as the
-// old subfile is there.  Writers look up the file until it has another layout, or can be written again.
+// So no write is lost: what was written to an old subfile before its fence was up is copied, and what comes later is
+// refused, as long as the old subfile is there.  Writers look up the file until it has another layout, or can be
+// written again.
 //
-// Until 5, and if that is refused, an error ends with EndRelayout{no commit}, removal of the new subfiles, and the fences lowered.  Whether 5 was
-// done is not known if its answer does not come and the file looks as before: then nothing is removed or lowered, and the next writer (or fsck) decides.
-// Server 0 serialises commit and cancellation: the first request wins, and later ones are refused.
+// Until 5, and if that is refused, an error ends with EndRelayout{no commit}, removal of the new subfiles, and the
+// fences lowered.  Whether 5 was done is not known if its answer does not come and the file looks as before: then
+// nothing is removed or lowered, and the next writer (or fsck) decides.  Server 0 serialises commit and cancellation:
+// the first request wins, and later ones are refused.
 
 #include <algorithm>
 #include <cstring>

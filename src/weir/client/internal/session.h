@@ -2,9 +2,9 @@
 
 // A client's end of a file system: who the servers are, one connection to each, and calls under way.
 //
-// A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the lock while it sleeps, in
-// short turns, and all threads take turns: the thread that holds the lock lets the answers of all come in.  Calls that nobody waits for, since the program
-// computes meanwhile, have a caretaker.
+// A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the
+// lock while it sleeps, in short turns, and all threads take turns: the thread that holds the lock lets the answers of
+// all come in.  Calls that nobody waits for, since the program computes meanwhile, have a caretaker.
 
 #include <atomic>
 #include <condition_variable>
@@ -124,8 +124,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // ---- for transfers that have many calls under way and look at them one by one
 
-  /// Starts a call, with the session's patience.  `done` runs with the session locked, in any thread, perhaps before this returns.  `generation`, if not 0: the
-  /// connection must still be that one, else it is kUnavailable.
+  /// Starts a call, with the session's patience.  `done` runs with the session locked, in any thread, perhaps before
+  /// this returns.  `generation`, if not 0: the connection must still be that one, else it is kUnavailable.
   void start(std::uint32_t server, std::uint64_t generation, net::Call call);
   /// Lets answers come in until `is_ready`, which is asked with the session locked.
   void run_until(const std::function<bool()>& is_ready);
@@ -140,13 +140,15 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::uint64_t generation(std::uint32_t server) const;
   /// Whether there is a connection that is not known to be broken.
   [[nodiscard]] bool is_connected(std::uint32_t server);
-  /// What each server says of itself; nothing of those that did not answer.  Asks those that it does not know, and has not tried in vain, yet.
+  /// What each server says of itself; nothing of those that did not answer.  Asks those that it does not know, and has
+  /// not tried in vain, yet.
   std::vector<ServerSelf> servers();
   /// Of it, the stores; 0: not known.
   std::vector<std::uint64_t> stores();
   /// Connects if there is no connection.  \returns its generation
   Result<std::uint64_t> reach(std::uint32_t server);
-  /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is connected to again.
+  /// The server's lifeline, mapped once for all who come with a descriptor of it.  A server whose lifeline has ended is
+  /// connected to again.
   /// \error kIoError
   Result<std::shared_ptr<wire::Lifeline>> lifeline(std::uint32_t server, int descriptor);
   /// Whether memory of servers may be opened without their help, as far as is known.

@@ -161,7 +161,8 @@ bool MappedSubfile::prepare(Offset from, Offset to) {
 }
 
 bool MappedSubfile::prepare_to_write(Offset from, Offset to) {
-  // Two that make the same pages get in each other's way for long: what another one is making comes later, and then costs little.
+  // Two that make the same pages get in each other's way for long: what another one is making comes later, and then
+  // costs little.
   for (Offset chunk = from / kChunkBytes; chunk * kChunkBytes < to; ++chunk) {
     if (storage::is_made(control(), chunk) || !storage::test_bit(control().full, chunk)) continue;
     const Offset written = std::min(to, (chunk + 1) * kChunkBytes) - std::max(from, chunk * kChunkBytes);
@@ -222,8 +223,8 @@ bool MappedSubfile::make(Offset chunk, bool may_be_huge) {
 // Chunks [first, end); false if there is no memory for them.
 bool MappedSubfile::enter(Offset first, Offset end) {
   const auto bytes = static_cast<std::size_t>((end - first) * kChunkBytes);
-  // For reading, whatever comes next: pages that exist are then entered many at a time, and can be written as well.  Kernels without it
-  // answer EINVAL, and pages are entered when they are first touched.
+  // For reading, whatever comes next: pages that exist are then entered many at a time, and can be written as well.
+  // Kernels without it answer EINVAL, and pages are entered when they are first touched.
   if (::madvise(data() + first * kChunkBytes, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
   std::fill(prepared_.begin() + first, prepared_.begin() + end, true);
   return true;

@@ -40,7 +40,8 @@ class MappedSubfile {
   /// False if the server is gone: the memory is nobody's then.
   [[nodiscard]] bool is_alive() const { return lifeline_->is_alive(); }
   [[nodiscard]] std::uint64_t boot() const { return boot_; }  ///< Of the server.
-  /// Where in [from, to) this client begins, so that those who write neighbouring pieces at the same time do not meet in the same cache lines.
+  /// Where in [from, to) this client begins, so that those who write neighbouring pieces at the same time do not meet
+  /// in the same cache lines.
   [[nodiscard]] Offset begin_of(Offset from, Offset to) const;
   /// May still be read, but not written: its file gets another layout.
   [[nodiscard]] bool is_fenced() const { return state() == storage::Control::kFenced; }
@@ -52,13 +53,13 @@ class MappedSubfile {
   enum class Touched { kNone, kSome, kAll };
   [[nodiscard]] Touched touched(Offset from, Offset to) const;
 
-  /// Enters pages of full chunks of [from, to) into this process's tables, at once instead of one by one.  False if the system has no memory for
-  /// those that do not exist: touching them would end this process.
+  /// Enters pages of full chunks of [from, to) into this process's tables, at once instead of one by one.  False if the
+  /// system has no memory for those that do not exist: touching them would end this process.
   [[nodiscard]] bool prepare(Offset from, Offset to);
   /// The same of what is to be written: makes pages that are missing before.
   [[nodiscard]] bool prepare_to_write(Offset from, Offset to);
-  /// Whether new chunks are better written by write_new(): a system call takes half the time of making small pages, entering them and copying to
-  /// them.  Huge pages that come fast are faster still.
+  /// Whether new chunks are better written by write_new(): a system call takes half the time of making small pages,
+  /// entering them and copying to them.  Huge pages that come fast are faster still.
   [[nodiscard]] bool prefers_calls() const;
   /// Writes a chunk of which nothing exists yet by a system call; false if it is none, or that failed.  \pre is_full
   [[nodiscard]] bool write_new(Offset from, std::span<const std::byte> bytes);
@@ -88,8 +89,9 @@ class MappedSubfile {
 /// A subfile as all views of a file share it: mapped when it pays.
 class SubfileSlot {
  public:
-  /// The memory with room for `end` bytes; null if it must go by message: another host, a store without memory to share, or not worth it yet.
-  /// `bytes` are to be moved now; `expected`: so many the subfile will soon have, 0 if that is not known.
+  /// The memory with room for `end` bytes; null if it must go by message: another host, a store without memory to
+  /// share, or not worth it yet.  `bytes` are to be moved now; `expected`: so many the subfile will soon have, 0 if
+  /// that is not known.
   struct Fetched {
     std::shared_ptr<MappedSubfile> memory;
     std::int64_t messages = 0;  ///< Sent for it.

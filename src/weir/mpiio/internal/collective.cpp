@@ -16,7 +16,8 @@ constexpr Offset kLeastWidth = Offset{1} << 20;    // of a part: less is not wor
 constexpr Offset kMostPerRound = Offset{1} << 30;  // MPI counts bytes by int
 constexpr Offset kBlock = Offset{16} << 10;
 
-// What things cost, in seconds of somebody's work; fitted to docs/performance.md, "Collective accesses".  Only ratios matter for the choice.
+// What things cost, in seconds of somebody's work; fitted to docs/performance.md, "Collective accesses".  Only ratios
+// matter for the choice.
 struct Costs {
   double send = 0.5e-9;       // a byte between a rank and a server, both sides
   double message = 14e-6;     // the same of a message

@@ -53,7 +53,8 @@ class Meeting {
  public:
   static constexpr std::chrono::milliseconds kQuiet{500};
 
-  /// Collective over `parent`, which is duplicated.  `quiet`: how long a rank waits before it tells the others.  \error MPI_ERR_COMM
+  /// Collective over `parent`, which is duplicated.  `quiet`: how long a rank waits before it tells the others.  \error
+  /// MPI_ERR_COMM
   static Result<std::unique_ptr<Meeting>> convene(MPI_Comm parent, std::string_view call,
                                                   std::chrono::milliseconds quiet = kQuiet);
   /// Does not free the communicator: adjourn() does.
@@ -92,7 +93,8 @@ class Meeting {
   Result<std::vector<std::string>> gather(const std::string& call, const std::string& mine);
   /// Everybody's numbers, as many on each rank: those of rank 0, then those of rank 1, ...
   Result<std::vector<Offset>> gather(const std::string& call, std::span<const Offset> mine);
-  /// `out` of each rank becomes `in` of the others; both ends know the counts.  On error MPI may use the memory for ever.
+  /// `out` of each rank becomes `in` of the others; both ends know the counts.  On error MPI may use the memory for
+  /// ever.
   Status exchange(const std::string& call, const Parcels& out, const Parcels& in);
 
  private:

@@ -112,7 +112,8 @@ inline MPI_Aint extent_of(MPI_Datatype type) {
   return extent;
 }
 
-/// The offsets of the bytes of `count` items, in the order of the type map: MPI packs bytes that carry their own offset.
+/// The offsets of the bytes of `count` items, in the order of the type map: MPI packs bytes that carry their own
+/// offset.
 /// \pre no offset is negative, and the reach is below 64 KiB
 inline std::vector<std::size_t> offsets_of(MPI_Datatype type, int count) {
   constexpr std::size_t kReach = std::size_t{1} << 16;

@@ -37,7 +37,8 @@ constexpr int kTimedShareBits = 4;                 // then one of 2^4
 
 constexpr const char* kPhaseNames[kPhases] = {"meet", "lock", "pack", "move"};
 
-// A line: a word, then " key=value" with tabs between them.  Bytes that would be taken for something else are written as %XX.
+// A line: a word, then " key=value" with tabs between them.  Bytes that would be taken for something else are written
+// as %XX.
 class Line {
  public:
   explicit Line(std::string_view word) : text_(word) {}
@@ -287,7 +288,8 @@ class Tracer {
     if (!is_on) write(Line("limit").add("what", "accesses").add("at", 0).finish());
   }
 
-  // Costs are counted for each view; what came since the last look is this access's.  So sums are exact, whatever runs at the same time.
+  // Costs are counted for each view; what came since the last look is this access's.  So sums are exact, whatever runs
+  // at the same time.
   static void add(client::AccessReport& sum, const client::AccessReport& more) {
     sum.messages += more.messages;
     sum.index_bytes += more.index_bytes;
@@ -415,7 +417,8 @@ const bool is_on = is_counting && record_limit() > 0;
 
 std::int64_t now() { return is_on ? wall_clock() : 0; }
 
-// Multiples of the golden ratio are spread evenly, and in step with no pattern of the program: the calls that are measured stand for the others.
+// Multiples of the golden ratio are spread evenly, and in step with no pattern of the program: the calls that are
+// measured stand for the others.
 void CallTimer::begin() {
   constexpr std::uint64_t kGoldenRatio = 0x9E3779B97F4A7C15U;
   const std::uint64_t call = timed_calls.load(std::memory_order_relaxed);

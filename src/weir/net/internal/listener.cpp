@@ -1,7 +1,7 @@
 // The answering end: accepts callers of other processes, checks the key, hands requests to the handler.
 //
-// The handler is called without the lock: it may take long.  A second thread then takes in frames, tells callers that ask that the server works, and leaves
-// the rest for later.
+// The handler is called without the lock: it may take long.  A second thread then takes in frames, tells callers that
+// ask that the server works, and leaves the rest for later.
 
 #include <algorithm>
 #include <atomic>
@@ -37,8 +37,8 @@ constexpr std::size_t kMostStrangers = 256;
 /// How long stop() waits for bodies that callers do not take in.
 constexpr auto kStopPatience = std::chrono::seconds(2);
 constexpr auto kClosePatience = std::chrono::milliseconds(500);
-/// Callers that hold bodies are looked at so many times per stall limit, and dropped after as many looks in a row without progress: a server
-/// that was itself stopped for long has looked only once.
+/// Callers that hold bodies are looked at so many times per stall limit, and dropped after as many looks in a row
+/// without progress: a server that was itself stopped for long has looked only once.
 constexpr int kLooksPerStall = 4;
 /// How long a handler may take before the second thread steps in.
 constexpr auto kLongHandling = std::chrono::milliseconds(250);
@@ -78,7 +78,8 @@ struct Peer {
 /// What requests may still need when the listener is gone.
 struct Shared {
   Address address;
-  /// Held by the thread that is at the links, the peers, or what follows; not while the handler runs.  Recursive: requests lock it wherever they are.
+  /// Held by the thread that is at the links, the peers, or what follows; not while the handler runs.  Recursive:
+  /// requests lock it wherever they are.
   std::recursive_mutex mutex;
   std::size_t outstanding = 0;  // requests that the handler has
   bool has_new_body = false;    // a body has begun to move

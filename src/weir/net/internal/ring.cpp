@@ -41,7 +41,8 @@ Status io_error(const char* step) {
 bool RingWriter::has_room(std::size_t bytes) {
   if (written_ - read_ + padded(bytes) <= kRingBytes) return true;
   read_ = control_->read.load();
-  // A position that cannot be makes the difference huge: no room, for ever; the end of the connection then is the deadline's business.
+  // A position that cannot be makes the difference huge: no room, for ever; the end of the connection then is the
+  // deadline's business.
   return written_ - read_ <= kRingBytes && written_ - read_ + padded(bytes) <= kRingBytes;
 }
 
@@ -55,7 +56,8 @@ void RingWriter::publish(std::size_t bytes, bool is_last) {
   static_assert(sizeof prefix == kPrefixBytes);
   std::memcpy(bytes_ + written_ % kRingBytes, prefix, sizeof prefix);
   written_ += padded(bytes);
-  // Sequentially consistent, as all that wakes and sleeps: either the reader sees this, or the writer sees that the reader sleeps.
+  // Sequentially consistent, as all that wakes and sleeps: either the reader sees this, or the writer sees that the
+  // reader sleeps.
   control_->written.store(written_);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// UCX, loaded when it is first needed: programs whose servers are on their own host never do.  Loading takes 5 ms, and changes the program: UCX handles its
-// crashes, and puts its own code in front of mmap and others.
+// UCX, loaded when it is first needed: programs whose servers are on their own host never do.  Loading takes 5 ms, and
+// changes the program: UCX handles its crashes, and puts its own code in front of mmap and others.
 
 #include <ucp/api/ucp.h>
 

@@ -244,7 +244,8 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame, const soc
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  // Not those of sending: what UCX 1.13 could not send to a process that was killed stays with it for ever, and would keep it awake.
+  // Not those of sending: what UCX 1.13 could not send to a process that was killed stays with it for ever, and would
+  // keep it awake.
   params.events = UCP_WAKEUP_RX;
   if (const ucs_status_t status = ucx_calls().ucp_worker_create(self->context_->handle(), &params, &self->worker_);
       status != UCS_OK)

@@ -2,12 +2,12 @@
 
 // Links made of UCX endpoints, to other hosts: TCP here, RDMA where there is some.
 //
-// All messages are sent eagerly.  UCX's rendezvous would write into the receiver's memory on its own, and in UCX 1.13 a receive that has begun
-// cannot be cancelled: after a deadline the memory would stay in danger.  kPull and kBody frames give the same flow: nothing large is sent
-// before somebody has room for it.
+// All messages are sent eagerly.  UCX's rendezvous would write into the receiver's memory on its own, and in UCX 1.13 a
+// receive that has begun cannot be cancelled: after a deadline the memory would stay in danger.  kPull and kBody frames
+// give the same flow: nothing large is sent before somebody has room for it.
 //
-// UCX's own shared memory is left out: a process that is killed while it writes there leaves a hole in the queue of its peer, which then
-// never gets anything from anybody any more.  Rings (ring_worker.h) take its place.
+// UCX's own shared memory is left out: a process that is killed while it writes there leaves a hole in the queue of its
+// peer, which then never gets anything from anybody any more.  Rings (ring_worker.h) take its place.
 //
 // Nothing here calls back from within UCX, except for frames.
 
@@ -29,8 +29,9 @@ class UcxLink;
 
 class UcxWorker : public Worker {
  public:
-  /// `address`: of this end, or of the first one to be reached.  UCX opens a port of its own on the network device that has it (that leads there),
-  /// and on no other; on all devices if that is every address.  WEIR_UCX_NET_DEVICES names other devices.
+  /// `address`: of this end, or of the first one to be reached.  UCX opens a port of its own on the network device that
+  /// has it (that leads there), and on no other; on all devices if that is every address.  WEIR_UCX_NET_DEVICES names
+  /// other devices.
   static Result<std::unique_ptr<UcxWorker>> create(OnFrame on_frame, const sockaddr_storage& address);
   /// Closes what is open.
   ~UcxWorker() override;
@@ -75,7 +76,8 @@ struct SocketAddress {
   socklen_t length = 0;
 };
 
-/// Of "tcp:HOST:PORT"; HOST may be a name, an address, or an IPv6 address in brackets.  \error kInvalidArgument, kUnavailable
+/// Of "tcp:HOST:PORT"; HOST may be a name, an address, or an IPv6 address in brackets.  \error kInvalidArgument,
+/// kUnavailable
 Result<SocketAddress> resolve(const Address& address);
 /// The other way round.
 Address to_address(const sockaddr_storage& storage);

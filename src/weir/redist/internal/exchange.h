@@ -2,24 +2,27 @@
 
 // The engine: moves bytes between ranks by plan, and knows nothing of layouts.
 //
-// A route leads to or from one peer.  What travels on it is a stream: the route's message of the first array, then that of the
-// second, ...  The stream is cut into segments, each of which is one MPI message; both ends cut alike without talking about it:
+// A route leads to or from one peer.  What travels on it is a stream: the route's message of the first array, then that
+// of the second, ...  The stream is cut into segments, each of which is one MPI message; both ends cut alike without
+// talking about it:
 //
 //   segment       at most Pace::segment_bytes; at most kLongest if both ends are direct, so that no buffer is involved
 //   few arrays    (a message is at least a segment) cut at the ends of arrays, so that a direct end stays direct
 //   many arrays   (a message is shorter) segments hold the messages of several arrays; all ends are packed
 //
-// Per route `Pace::depth` segments are on their way at a time, each in a slot with a buffer of its own unless it is direct.
-// When a send completes, its slot is packed again; when a receive completes, its slot is unpacked and posted again.  So packing
-// overlaps with sending, and unpacking with receiving.  Local parts are copied in small portions when no message is waiting, close
-// behind the packing that reads the same memory.
+// Per route `Pace::depth` segments are on their way at a time, each in a slot with a buffer of its own unless it is
+// direct.  When a send completes, its slot is packed again; when a receive completes, its slot is unpacked and posted
+// again.  So packing overlaps with sending, and unpacking with receiving.  Local parts are copied in small portions
+// when no message is waiting, close behind the packing that reads the same memory.
 //
-// Between ranks on one host (after share_memory()) there are no messages: the sender packs into slots of a ring in shared memory and the
-// receiver unpacks from there, so that every byte is moved twice and what lies between the two stays in the cache.  The stream is
-// cut at slots only; direct ends make no difference.  In this case local copies keep pace with packing, too.
+// Between ranks on one host (after share_memory()) there are no messages: the sender packs into slots of a ring in
+// shared memory and the receiver unpacks from there, so that every byte is moved twice and what lies between the two
+// stays in the cache.  The stream is cut at slots only; direct ends make no difference.  In this case local copies keep
+// pace with packing, too.
 //
 // Buffers start an odd number of cache lines apart.  The cache holds a power of two of lines, so lcm(distance, cache) =
-// distance * cache, and buffers written in turn never compete for the same lines as long as there are fewer buffers than lines.
+// distance * cache, and buffers written in turn never compete for the same lines as long as there are fewer buffers
+// than lines.
 
 #include <memory>
 #include <span>
@@ -97,8 +100,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// From now on ranks on the same host exchange through shared memory, where there is any.  Collective over `comm`, which is that of
-  /// the constructor.  \pre reserve() has not been called.  \param host see SharedRoutes::connect
+  /// From now on ranks on the same host exchange through shared memory, where there is any.  Collective over `comm`,
+  /// which is that of the constructor.  \pre reserve() has not been called.  \param host see SharedRoutes::connect
   Status share_memory(const Comm& comm, std::string_view host = {});
 
   /// Makes sure of the buffers for so many arrays.  Local.  \error kIoError if there is no memory.

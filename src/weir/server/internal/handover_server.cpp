@@ -105,7 +105,8 @@ void HandoverServer::expire(Clock::time_point now) {
   while (!offers_.empty() && offers_.front().expires <= now) offers_.pop_front();
 }
 
-// The offer for the token, which is gone then.  Compares all of them in constant time: how long it takes tells nothing of any token.
+// The offer for the token, which is gone then.  Compares all of them in constant time: how long it takes tells nothing
+// of any token.
 Descriptor HandoverServer::take(const std::uint8_t* token, uid_t uid) {
   const std::lock_guard guard(mutex_);
   expire(Clock::now());

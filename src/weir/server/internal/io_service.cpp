@@ -20,7 +20,8 @@ namespace {
 // A shorter body is rather copied than that others have to wait while it is sent.
 constexpr Offset kDirectReadFrom = 65536;
 constexpr std::size_t kKeptBufferBytes = std::size_t{64} << 20;
-// The event loop itself reads and writes so many bytes if nobody else is at work on the store: sooner done than asking another thread.
+// The event loop itself reads and writes so many bytes if nobody else is at work on the store: sooner done than asking
+// another thread.
 constexpr std::size_t kShortBytes = 65536;
 constexpr std::size_t kMostListed = 65536;
 constexpr Offset kMostExpectedBytes = Offset{1} << 30;

@@ -1,22 +1,26 @@
 #pragma once
 
-// The I/O service of a target: subfiles, views registered on them, and bodies of messages on their way between the network and the store.
+// The I/O service of a target: subfiles, views registered on them, and bodies of messages on their way between the
+// network and the store.
 //
 //   write, contiguous in the subfile, store has memory    body ──────────────────> memory of the subfile
 //   write, otherwise                                      body ──> buffer ──plan──> subfile
 //   read                                                  the mirror image
 //
-// A store whose calls wait for a disk is worked on by a thread of its own (StoreThread), one call after the other; the event loop goes on meanwhile
-// and does the rest: it alone knows of calls, buffers, views, turns and fences.  Short calls it makes itself if that thread is idle.
+// A store whose calls wait for a disk is worked on by a thread of its own (StoreThread), one call after the other; the
+// event loop goes on meanwhile and does the rest: it alone knows of calls, buffers, views, turns and fences.  Short
+// calls it makes itself if that thread is idle.
 //
-// Who holds the key of the file system is trusted here: owners and modes are checked where names are looked up, by the metadata service; a subfile
-// has neither.  What comes in is checked all the same: lengths, ranges, numbers of things.  Memory is shared for writing only with those who ask for it.
+// Who holds the key of the file system is trusted here: owners and modes are checked where names are looked up, by the
+// metadata service; a subfile has neither.  What comes in is checked all the same: lengths, ranges, numbers of things.
+// Memory is shared for writing only with those who ask for it.
 //
-// A subfile that is fenced (its file gets another layout) refuses writes.  A fence is in memory only until it is confirmed; who raised it is told when it
-// asks for it to be confirmed if it was not up all the time.  One that is confirmed and whose client is gone stays: clients that meet it end the relayout.
+// A subfile that is fenced (its file gets another layout) refuses writes.  A fence is in memory only until it is
+// confirmed; who raised it is told when it asks for it to be confirmed if it was not up all the time.  One that is
+// confirmed and whose client is gone stays: clients that meet it end the relayout.
 //
-// Numbers of files are never used twice, so a subfile that was removed stays removed: late requests for it get kStale instead of making it
-// again.  The server remembers the last kMostRemoved of them.
+// Numbers of files are never used twice, so a subfile that was removed stays removed: late requests for it get kStale
+// instead of making it again.  The server remembers the last kMostRemoved of them.
 
 #include <chrono>
 #include <cstdint>
@@ -107,15 +111,15 @@ class IoService {
 
   enum class Use { kRead, kWrite };
   enum class Length { kShort, kLong };
-  /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers the call itself
-  /// if that is too late, or the subfile is gone, or must not be written.
+  /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers
+  /// the call itself if that is too late, or the subfile is gone, or must not be written.
   void in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work);
   /// The same for `work(id)` of the store; answers what `then(result)` makes of its result.
   template <typename Work, typename Then>
   void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Length length, Work work, Then then);
 
-  /// Calls `work` where the store is worked on, then `then(result)` in the event loop; maybe both before this returns.  `work` holds nothing that
-  /// belongs to the event loop.
+  /// Calls `work` where the store is worked on, then `then(result)` in the event loop; maybe both before this returns.
+  /// `work` holds nothing that belongs to the event loop.
   template <typename Work, typename Then>
   void at_store(const CallPtr& call, Length length, Work work, Then then);
   /// The same for what is rare: waits.

@@ -538,8 +538,8 @@ Status Metadata::check_access(FileNumber file, const Identity& who, bool for_wri
 
 // ---------------------------------------------------------------- attributes and layouts
 
-// Checks a layout and places its subfiles.  Files start on one target after the other, so that many small ones, of which only the first subfile
-// has bytes, do not all meet on the first target.
+// Checks a layout and places its subfiles.  Files start on one target after the other, so that many small ones, of
+// which only the first subfile has bytes, do not all meet on the first target.
 template <typename Request>
 Status Metadata::lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes) {
   const Result<layout::Partition> partition = wire::to_partition(request.layout);

@@ -1,16 +1,18 @@
 #pragma once
 
-// The namespace: directories, files, their attributes, layouts and targets, kept in a key-value store (records.h tells how).
+// The namespace: directories, files, their attributes, layouts and targets, kept in a key-value store (records.h tells
+// how).
 //
-// Nothing is cached but a counter, so whatever the store says after a crash is the truth.  Every change is one atomic batch; a call that
-// fails has changed nothing, or (if the store itself failed while writing) all of it.
+// Nothing is cached but a counter, so whatever the store says after a crash is the truth.  Every change is one atomic
+// batch; a call that fails has changed nothing, or (if the store itself failed while writing) all of it.
 //
 // Changes survive a crash of the process when a call returns, and a crash of the machine once a sync() that began later
 // has ended: the service (metadata_service.h) says who waits for that.  Numbers are different: they are durable before
 // they are used, or after a loss of power a new file would get the number of one that was forgotten, and show its
 // bytes.
 //
-// Bytes of files are not here: the client that removes or replaces a file is told its attributes and removes the subfiles.
+// Bytes of files are not here: the client that removes or replaces a file is told its attributes and removes the
+// subfiles.
 
 #include <cstdint>
 #include <functional>
@@ -44,7 +46,8 @@ class Metadata {
   void set_target_count(std::uint32_t count);
 
   using Identity = net::Identity;
-  // Errors of all of them: kInvalidArgument (path), kNotFound, kNotDirectory, kPermission: name operation and path; what the store says.
+  // Errors of all of them: kInvalidArgument (path), kNotFound, kNotDirectory, kPermission: name operation and path;
+  // what the store says.
 
   Result<wire::AttributesT> lookup(const std::string& path, const Identity& who);
   /// Of a file that was found by its path once: it stays what it is when it is renamed.  \error kNotFound
@@ -54,7 +57,8 @@ class Metadata {
   Result<wire::AttributesT> make_directory(const wire::MakeDirectoryT& request, const Identity& who);
   /// What was removed.  \error kNotEmpty; kIsDirectory, kNotDirectory if it is the other kind
   Result<wire::AttributesT> remove(const wire::RemoveT& request, const Identity& who);
-  /// What was replaced; its `file` is 0 if there was nothing.  As rename() of POSIX: a file replaces a file, a directory an empty one.
+  /// What was replaced; its `file` is 0 if there was nothing.  As rename() of POSIX: a file replaces a file, a
+  /// directory an empty one.
   Result<wire::AttributesT> rename(const wire::RenameT& request, const Identity& who);
   Result<wire::ListingT> list(const wire::ListT& request, const Identity& who);
   Result<wire::AttributesT> set_attributes(const wire::SetAttributesT& request, const Identity& who);
@@ -64,12 +68,14 @@ class Metadata {
   /// The file as it is now.  \error kStale if that relayout is not under way
   Result<wire::AttributesT> end_relayout(const wire::EndRelayoutT& request, const Identity& who);
 
-  /// Everything, by ascending number; `name` is the path.  A file with a relayout under way comes twice: as it is, then as it will be.
+  /// Everything, by ascending number; `name` is the path.  A file with a relayout under way comes twice: as it is, then
+  /// as it will be.
   /// \error kPermission for all but user 0 and the owner of the root directory
   Result<wire::ListingT> all_files(const wire::AllFilesT& request, const Identity& who);
 
-  /// A name for subfiles that no file has, or for a directory: for fsck.  `file` and `data` stay what they are where they are free, other
-  /// attributes as well.  Durable.  \error kExists if the path or the data is a file's; kPermission as of all_files()
+  /// A name for subfiles that no file has, or for a directory: for fsck.  `file` and `data` stay what they are where
+  /// they are free, other attributes as well.  Durable.  \error kExists if the path or the data is a file's;
+  /// kPermission as of all_files()
   Result<wire::AttributesT> adopt(const wire::AdoptT& request, const Identity& who);
   /// The same for a rebuild, which knows that nothing else has the data, and makes all of it durable when it is done.
   Result<wire::AttributesT> adopt_unchecked(const wire::AdoptT& request, const Identity& who);

@@ -67,8 +67,8 @@ inline wire::ListT list_request(const std::string& path, const std::string& afte
   return request;
 }
 
-/// Checks the records themselves: entries and files point at each other, everything hangs below the root, no number is beyond the counter
-/// or used for the data of two files.
+/// Checks the records themselves: entries and files point at each other, everything hangs below the root, no number is
+/// beyond the counter or used for the data of two files.
 inline void expect_consistent(storage::KeyValue& store) {
   using testing::IsOk;
   const Result<std::optional<std::string>> next = store.get(kNextNumberKey);

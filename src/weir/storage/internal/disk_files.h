@@ -30,7 +30,8 @@ Result<struct stat> file_status(int descriptor, const std::string& path);
 Status sync_file(int descriptor, const std::string& path);
 /// Makes the entries of a directory durable.
 Status sync_directory(const std::string& path);
-/// Makes a directory, and those above it that are missing; each is durable in the one above it.  Nothing if it is there.
+/// Makes a directory, and those above it that are missing; each is durable in the one above it.  Nothing if it is
+/// there.
 Status make_durable_directory(const std::string& path);
 
 Status write_all(int descriptor, const std::string& path, const void* bytes, std::size_t size, Offset offset);

@@ -35,7 +35,8 @@ Offset end_of(const Piece& piece) {
   return piece.offset + static_cast<Offset>(piece.memory.size());
 }
 
-// Of a subfile that is written from now on: if its data and checksums are gone one day, what is known of it tells that they were there.
+// Of a subfile that is written from now on: if its data and checksums are gone one day, what is known of it tells that
+// they were there.
 Status note_written_about(const DiskContext& context, PartName name) {
   if (name.part != 0) return Status::ok();
   const std::string empty = path_of(context.directory, name, FileKind::kEmpty);
@@ -186,7 +187,8 @@ Status Part::load() {
   }
   WEIR_RETURN_IF_ERROR(open_descriptors());
   WEIR_TRY(const struct stat data, file_status(data_.get(), data_path_));
-  // Longer than what was synced: written later.  Shorter: zeros at the end were never written, or damage, which the sums will tell.
+  // Longer than what was synced: written later.  Shorter: zeros at the end were never written, or damage, which the
+  // sums will tell.
   data_length_ = std::max<Offset>(header_.data_length, data.st_size);
   if (name_.part == 0) header_.subfile_length = std::max<Offset>(header_.subfile_length, data.st_size);
   return recover_tail(status.st_size);
@@ -204,8 +206,8 @@ Status Part::load_header(Offset sums_bytes) {
   return Status::ok();
 }
 
-// Sums behind the synced length are left from a sync or a cut that a crash interrupted.  They must not count later, when the part has
-// grown over them: clear them, durably, before anything else.
+// Sums behind the synced length are left from a sync or a cut that a crash interrupted.  They must not count later,
+// when the part has grown over them: clear them, durably, before anything else.
 Status Part::recover_tail(Offset sums_bytes) {
   sums_bytes_ = sums_file_bytes(header_.data_length);
   const Offset blocks = blocks_in(header_.data_length);
@@ -271,8 +273,8 @@ void Part::count_sums() {
 
 // ---- reading
 
-// Collects what to read, then reads and verifies it.  Blocks asked for as a whole are read in place; of one asked for in part, all is
-// read into a scratch block.  Blocks without a sum are read in place in any case.
+// Collects what to read, then reads and verifies it.  Blocks asked for as a whole are read in place; of one asked for
+// in part, all is read into a scratch block.  Blocks without a sum are read in place in any case.
 class Part::Reader {
  public:
   explicit Reader(Part& part) : part_(part) {}
@@ -349,7 +351,8 @@ class Part::Reader {
     }
   }
 
-  // Joins it with the request before if it goes on where that ends; not without end, so that some are verified while others are read.
+  // Joins it with the request before if it goes on where that ends; not without end, so that some are verified while
+  // others are read.
   void request(Offset offset, std::span<std::byte> memory) {
     if (!requests_.empty()) {
       IoRequest& last = requests_.back();
@@ -414,9 +417,9 @@ Status Part::write(std::span<const WritePiece> pieces) {
   return status;
 }
 
-// Makes sure that the file holds no sum, durably, for any block that is about to change.  Where that takes a write, the blocks behind it
-// are unmarked too, in the same page (8 MiB) and, each time more, in those that follow: who overwrites in sequence waits for the
-// disk only a few times.
+// Makes sure that the file holds no sum, durably, for any block that is about to change.  Where that takes a write, the
+// blocks behind it are unmarked too, in the same page (8 MiB) and, each time more, in those that follow: who overwrites
+// in sequence waits for the disk only a few times.
 Status Part::unmark(std::span<const WritePiece> pieces) {
   std::map<Offset, std::bitset<kSumsPerPage>> touched;
   for (const WritePiece& piece : pieces) {
@@ -469,8 +472,8 @@ Status Part::unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPa
   return write_page(index, image_of(page, unmarked));
 }
 
-// File systems let one direct write at a time make a file longer, and the others wait for it.  So it gets its length first, if there are direct
-// writes behind its end.  If that fails, the writes will tell what is the matter.
+// File systems let one direct write at a time make a file longer, and the others wait for it.  So it gets its length
+// first, if there are direct writes behind its end.  If that fails, the writes will tell what is the matter.
 bool Part::lengthen(std::span<const WritePiece> pieces) {
   Offset end = data_length_;
   bool is_direct = false;

@@ -78,8 +78,9 @@ bool keep_ids(unsigned user, unsigned group) {
          map_id("/proc/self/gid_map", group);
 }
 
-/// A child in namespaces of its own, whose end is told by no signal: the program may have a handler that knows nothing of it.  As fork() otherwise, but
-/// without what libraries do then: a thread that a sanitizer starts would be in the way.
+/// A child in namespaces of its own, whose end is told by no signal: the program may have a handler that knows nothing
+/// of it.  As fork() otherwise, but without what libraries do then: a thread that a sanitizer starts would be in the
+/// way.
 pid_t fork_into_namespace() {
   return static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS, nullptr, nullptr, nullptr, nullptr));
 }

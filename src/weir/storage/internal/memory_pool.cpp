@@ -14,8 +14,8 @@ namespace {
 
 /// Whoever takes a region is about to fill it: the next one can wait.
 constexpr std::chrono::milliseconds kQuiet{100};
-/// So many times as long as a region took to make, none is made: where memory comes slowly, as in virtual machines that give it back to their host, making it
-/// keeps a processor busy that others need.
+/// So many times as long as a region took to make, none is made: where memory comes slowly, as in virtual machines that
+/// give it back to their host, making it keeps a processor busy that others need.
 constexpr int kRestTimes = 3;
 
 }  // namespace

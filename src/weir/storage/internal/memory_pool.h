@@ -37,8 +37,8 @@ class Pool {
   /// Starts the thread, once: a store of small subfiles needs none.
   void start();
 
-  /// A region with every page there and zero, the largest of those that have no chunk more than `bytes` need, and are less than twice as long;
-  /// null if there is none.
+  /// A region with every page there and zero, the largest of those that have no chunk more than `bytes` need, and are
+  /// less than twice as long; null if there is none.
   std::unique_ptr<Region> take(Offset bytes);
 
   /// Holds no more than this from now on: gives back what is too much.

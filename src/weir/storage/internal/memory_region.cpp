@@ -76,8 +76,9 @@ ssize_t write_some_zeros(int descriptor, Offset at, Offset total) {
   return pwritev(descriptor, parts.data(), static_cast<int>(count), at);
 }
 
-/// Makes every page of a new file, from `from` to `total`.  A small page that is made by touching it keeps other threads from mapping anything, which lasts
-/// if the thread that does it is in no hurry; one that is made by writing to it keeps nobody waiting.
+/// Makes every page of a new file, from `from` to `total`.  A small page that is made by touching it keeps other
+/// threads from mapping anything, which lasts if the thread that does it is in no hurry; one that is made by writing to
+/// it keeps nobody waiting.
 Status make_pages(int descriptor, bool is_huge, Offset from, Offset total) {
   constexpr auto kHuge = static_cast<Offset>(kHugePageBytes);
   WEIR_RETURN_IF_ERROR(lengthen(descriptor, total));

@@ -1,11 +1,12 @@
 #pragma once
 
-// One anonymous file, laid out as shared_memory.h says, mapped by this process in one piece.  Keeps for itself which pages are
-// taken, since other processes can write into Control whatever they like.
+// One anonymous file, laid out as shared_memory.h says, mapped by this process in one piece.  Keeps for itself which
+// pages are taken, since other processes can write into Control whatever they like.
 //
 // Taking room makes no pages: those who write make them, of huge pages if they write much (memory_files.h).
 //
-// Where no descriptor can be had (a process has thousands, not millions) it is private memory instead: the same but for sharing.
+// Where no descriptor can be had (a process has thousands, not millions) it is private memory instead: the same but for
+// sharing.
 
 #include <cstddef>
 #include <memory>

@@ -218,8 +218,9 @@ Status MemorySubfile::move_to_region(Offset bytes, Peers peers) {
   return Status::ok();
 }
 
-/// A subfile that grows at its end will go on: room for the next part is taken now, so that its writers need not ask so soon.  No more than a quarter
-/// of what it has, and only while the store is less than half full, so that it costs nobody else room.
+/// A subfile that grows at its end will go on: room for the next part is taken now, so that its writers need not ask so
+/// soon.  No more than a quarter of what it has, and only while the store is less than half full, so that it costs
+/// nobody else room.
 void MemorySubfile::take_ahead(Offset from, Offset to) {
   Room& room = source_->room;
   const Offset start = ceil_div(to, kChunkBytes) * kChunkBytes;

@@ -39,7 +39,8 @@ class MemorySubfile {
   Status reserve(Offset from, Offset to);
   [[nodiscard]] SubfileInfo info() const;
 
-  /// Nothing if the bytes do not lie in one piece, or (for reading) are partly holes, or (for writing) there is no room for all.
+  /// Nothing if the bytes do not lie in one piece, or (for reading) are partly holes, or (for writing) there is no room
+  /// for all.
   std::optional<std::span<std::byte>> map(Offset from, Offset to, bool for_writing);
 
   /// Whether peers that have mapped it, now or later, may write to it.
