@@ -317,13 +317,6 @@ class Row {
   std::vector<Contender> contenders_;
 };
 
-// Distinct from those of other runs on this machine.
-std::string file_name() {
-  int id = static_cast<int>(::getpid());
-  MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return "/weir_mpiio_bench." + std::to_string(id) + ".";
-}
-
 // Those of the MPI library.
 std::vector<Place> rival_places(const Settings& settings) {
   std::vector<Place> places = {{"tmpfs", settings.tmpfs + file_name()}};

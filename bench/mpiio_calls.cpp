@@ -9,8 +9,6 @@
 
 #include "mpiio_files.h"
 
-extern char** environ;
-
 namespace weir::mpiio_bench {
 
 namespace {
@@ -18,15 +16,14 @@ namespace {
 constexpr int kCallsInATurn = 20;
 const std::string kOurs = "weir";
 
-struct Rival {
+struct Entrant {
   std::string name;
   std::string path;
 };
 
-std::vector<Rival> rivals(const Settings& settings, const std::string& what) {
-  int id = static_cast<int>(::getpid());
-  MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  const std::string tmpfs = settings.tmpfs + "/weir_mpiio_bench." + std::to_string(id) + "." + what;
+// Weir first.
+std::vector<Entrant> entrants(const Settings& settings, const std::string& what) {
+  const std::string tmpfs = settings.tmpfs + file_name() + what;
   local_files().insert(tmpfs);
   return {{kOurs, "weir:/mpiio_bench_" + what}, {"tmpfs", tmpfs}};
 }
@@ -47,16 +44,12 @@ void remove_file(const std::string& path) {
 /// By contender and call, the seconds of each turn.
 using Times = std::map<std::string, std::map<std::string, std::vector<double>>>;
 
-void print_all(Times& times, const std::string& name, const char* way, std::initializer_list<const char*> calls,
-               Offset bytes, const PrintRow& print) {
+void print_all(const std::vector<Entrant>& all, Times& times, const std::string& name, const char* way,
+               std::initializer_list<const char*> calls, Offset bytes, const PrintRow& print) {
   if (world_rank() != 0) return;
   for (const char* call : calls) {
-    for (auto& [contender, by_call] : times) {
-      if (contender == kOurs) print({name, way, call, contender, by_call[call], &times[kOurs][call], bytes});
-    }
-    for (auto& [contender, by_call] : times) {
-      if (contender != kOurs) print({name, way, call, contender, by_call[call], &times[kOurs][call], bytes});
-    }
+    for (const Entrant& one : all)
+      print({name, way, call, one.name, times[one.name][call], &times[kOurs][call], bytes});
   }
 }
 
@@ -113,9 +106,9 @@ void measure_transfer(const Settings& settings, const std::string& name, Offset 
                       const PrintRow& print) {
   Times times;
   Transfers transfers(settings, transfer, collective);
-  const std::vector<Rival> all = rivals(settings, "transfers");
+  const std::vector<Entrant> all = entrants(settings, "transfers");
   for (int repeat = 0; repeat < settings.repeats; ++repeat) {
-    for (const Rival& one : all) {
+    for (const Entrant& one : all) {
       remove_file(one.path);
       MPI_File file = open_file(one.path);
       times[one.name]["write"].push_back(seconds_of([&] { transfers.write(file); }));
@@ -124,8 +117,8 @@ void measure_transfer(const Settings& settings, const std::string& name, Offset 
       if (one.name == kOurs) ::usleep(static_cast<useconds_t>(settings.rest_ms) * 1000);
     }
   }
-  for (const Rival& one : all) remove_file(one.path);
-  print_all(times, name, collective ? "collective" : "independent", {"write", "read"}, transfers.bytes(), print);
+  for (const Entrant& one : all) remove_file(one.path);
+  print_all(all, times, name, collective ? "collective" : "independent", {"write", "read"}, transfers.bytes(), print);
 }
 
 }  // namespace
@@ -133,9 +126,9 @@ void measure_transfer(const Settings& settings, const std::string& name, Offset 
 void measure_small_calls(const Settings& settings, const PrintRow& print) {
   if (std::string("calls").find(settings.cases) == std::string::npos) return;
   Times times;
-  const std::vector<Rival> all = rivals(settings, "calls");
+  const std::vector<Entrant> all = entrants(settings, "calls");
   for (int repeat = 0; repeat <= settings.repeats; ++repeat) {  // the first loads libraries, and does not count
-    for (const Rival& one : all) {
+    for (const Entrant& one : all) {
       std::map<std::string, double> sums;
       for (int i = 0; i < kCallsInATurn; ++i) {
         MPI_File file = MPI_FILE_NULL;
@@ -147,8 +140,8 @@ void measure_small_calls(const Settings& settings, const PrintRow& print) {
       for (const auto& [call, sum] : sums) times[one.name][call].push_back(sum / kCallsInATurn);
     }
   }
-  for (const Rival& one : all) remove_file(one.path);
-  print_all(times, "calls", "collective", {"open", "set_size", "close"}, 0, print);
+  for (const Entrant& one : all) remove_file(one.path);
+  print_all(all, times, "calls", "collective", {"open", "set_size", "close"}, 0, print);
 }
 
 void measure_transfers(const Settings& settings, const PrintRow& print) {

@@ -54,6 +54,12 @@ MPI_Info info_of(const HintSet& set) {
 
 }  // namespace
 
+std::string file_name() {
+  int id = static_cast<int>(::getpid());
+  MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return "/weir_mpiio_bench." + std::to_string(id) + ".";
+}
+
 double seconds_of(const std::function<void()>& turn) {
   MPI_Barrier(MPI_COMM_WORLD);
   double times[2] = {-now_seconds(), 0};

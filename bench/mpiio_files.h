@@ -92,6 +92,9 @@ class Manual {
   std::vector<std::byte> out_, in_;
 };
 
+/// "/weir_mpiio_bench.ID.": the beginning of names that other runs on this machine do not have.  Collective.
+std::string file_name();
+
 /// Puts into memory what the pattern's pieces of the file hold.
 void fill(Job& job);
 /// Ends the program unless that is there.

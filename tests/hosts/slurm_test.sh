@@ -91,13 +91,12 @@ start_cluster >"$folder/out" 2>&1 || fail "Slurm does not start"
 make_expected 4 a b c d
 make_expected 2 a b
 
-# Programs of both MPIs, started by their own launchers and by Slurm's.  With two ranks of MPICH 4.0 on each of these
-# nodes, MPI_Finalize hangs now and then, without us too; why is not known.
+# Programs of both MPIs, started by their own launchers and by Slurm's.
 if [ -n "$mpich" ]; then
   writes 4 mpirun.openmpi -n 4 "$openmpi"
   writes 4 srun --mpi=pmix -n 4 "$openmpi"
-  writes 2 mpiexec.mpich -ppn 1 -n 2 "$mpich"
-  writes 2 srun --mpi=pmi2 -n 2 "$mpich"
+  writes 4 mpiexec.mpich -ppn 2 -n 4 "$mpich"
+  writes 4 srun --mpi=pmi2 -n 4 "$mpich"
   writes 2 sh -c 'srun --mpi=pmi2 -n 2 "$@"' sh "$mpich"
 fi
 

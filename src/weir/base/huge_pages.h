@@ -27,8 +27,8 @@ class HugePages {
   /// Another process has found out.
   void assume_slow() noexcept;
 
-  /// Makes [at, at + kHugePageBytes) of the file, where nothing is yet; what is there stays.  False if there is no
-  /// memory, or the kernel knows no such thing.  \pre at is a multiple of kHugePageBytes
+  /// Makes the pages of [at, at + kHugePageBytes) of the file that are missing; existing ones keep their bytes.  False
+  /// if there is no memory for them, or the kernel cannot do it.  \pre at is a multiple of kHugePageBytes
   bool make(int descriptor, Offset at) noexcept;
 
   /// For make(), and for tests: one took so long.

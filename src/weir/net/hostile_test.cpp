@@ -117,6 +117,7 @@ class HostileTest : public ::testing::Test {
 
   const Key key = Key::random();
   GuardedHandler handler;
+  Bytes body;  // of a reply that may be on its way until the listener has stopped
   std::unique_ptr<Listener> listener;
   std::thread thread;
 };
@@ -351,7 +352,7 @@ TEST_F(HostileTest, ACallerThatIsSlowStays) {
 TEST_F(HostileTest, ACallerThatReadsSlowlyStays) {
   constexpr auto kLimit = 1600ms;
   start({.stall_limit = kLimit});
-  const Bytes body(std::size_t{64} << 20);  // more than it reads
+  body.resize(std::size_t{64} << 20);  // more than it reads
   RawPeer peer(listener->address());
   peer.introduce(key);
   Frame call = call_of(1, 0);

@@ -163,7 +163,7 @@ TEST(RocksDurabilityTest, ThoseWhoSyncTogetherWaitOnce) {
 TEST(RocksDurabilityTest, AFailedSyncIsToldAndNothingIsCalledDurableAfterIt) {
   const TemporaryDirectory directory;
   {
-    bool fails = false;
+    std::atomic<bool> fails = false;
     InterposedCalls calls(directory.path(), [&](const FileCall& call) {
       return fails && call.name == "fdatasync" && is_log(call.path) ? EIO : 0;
     });
@@ -184,7 +184,7 @@ TEST(RocksDurabilityTest, AFailedSyncIsToldAndNothingIsCalledDurableAfterIt) {
 
 TEST(RocksDurabilityTest, ALogThatCannotBeWrittenIsAnErrorNotAnAbort) {
   const TemporaryDirectory directory;
-  bool fails = false;
+  std::atomic<bool> fails = false;
   InterposedCalls calls(directory.path(), [&](const FileCall& call) {
     return fails && call.name == "write" && is_log(call.path) ? EIO : 0;
   });
@@ -207,7 +207,7 @@ TEST(RocksDurabilityTest, ALogThatCannotBeWrittenIsAnErrorNotAnAbort) {
 // A record that is written in several pieces: if one is missing, none of the others follows.
 TEST(RocksDurabilityTest, NothingFollowsAGapInTheLog) {
   const TemporaryDirectory directory;
-  int failures = 0;
+  std::atomic<int> failures = 0;  // of the next writes
   InterposedCalls calls(directory.path(), [&](const FileCall& call) {
     return failures > 0 && call.name == "write" && is_log(call.path) && failures-- > 0 ? EIO : 0;
   });

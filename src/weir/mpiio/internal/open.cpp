@@ -5,6 +5,7 @@
 #include <weir/layout/language.h>
 #include <weir/log/log.h>
 #include <weir/mpiio/internal/connection.h>
+#include <weir/mpiio/internal/ending.h>
 #include <weir/mpiio/internal/file.h>
 #include <weir/mpiio/internal/handlers.h>
 #include <weir/mpiio/internal/requests.h>
@@ -63,6 +64,7 @@ Outcome File::open(MPI_Comm comm, const std::string& path, int amode, MPI_Info i
   std::shared_ptr<File> file(new File);
   file->path_ = path;
   file->amode_ = amode;
+  begin_finalize_together(comm);
   WEIR_TRY(file->meeting_, Meeting::convene(comm, concat(kCall, " ", path)));
   const Hints given = Hints::read(info);
   file->hints_ = usable(given, file->meeting_->rank() == 0);
