@@ -25,6 +25,9 @@ constexpr Offset kDiskPiece = 4096;
 // Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so
 // many bands.
 constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
+// Memory in pieces and a subfile are composed to one plan when they are first used together with so many bytes, or when
+// they are used again.
+constexpr Offset kComposedAtOnce = Offset{1} << 20;
 
 std::vector<std::uint8_t> falls_to_wire(const layout::FallsSet& set) {
   const std::vector<std::byte> bytes = layout::encode(set);
@@ -81,6 +84,54 @@ bool is_exact(const layout::Element& view, const Part& part) {
 }
 
 }  // namespace
+
+// ---------------------------------------------------------------- memory in pieces
+
+std::optional<Composition::Route> Composition::route(const layout::Element& view, const layout::Element& sequence,
+                                                     const Access& access) {
+  if (!access.pieces->is_monotone()) return std::nullopt;
+  const Offset periods = access.from / view.size();
+  Key key{view.disp() + periods * view.period(), access.from % view.size(), access.bytes};
+  if (key.first != 0 && key.first + key.bytes > view.size()) return std::nullopt;
+  // The same again, whole periods of the subfile further on.
+  Offset shift = 0;
+  if (key.disp > sequence.disp()) {
+    const Offset ahead = (key.disp - sequence.disp()) / sequence.period();
+    key.disp -= ahead * sequence.period();
+    shift = ahead * sequence.size();
+  }
+  const std::lock_guard lock(mutex_);
+  Entry& entry = access.is_write ? write_ : read_;
+  if (!(entry.key == key) || !entry.memory || &entry.memory->trees() != &access.pieces->trees()) {
+    entry = {key, *access.pieces, std::nullopt, 0};
+  }
+  ++entry.uses;
+  if (entry.uses == (access.bytes >= kComposedAtOnce ? 1 : 2)) {
+    if (auto plan = compose(view, sequence, key, access); plan.is_ok()) entry.plan = std::move(plan).value();
+  }
+  if (!entry.plan) return std::nullopt;
+  return Route{*entry.plan, shift};
+}
+
+Result<transfer::Plan> Composition::compose(const layout::Element& view, const layout::Element& sequence,
+                                            const Key& key, const Access& access) {
+  // A view whose byte 0 is the first of the access.
+  WEIR_TRY(const layout::Element from_here,
+           layout::Element::create(
+               key.first == 0 ? view.falls() : layout::subsequence(view.falls(), key.first, key.first + key.bytes),
+               {.disp = key.disp, .period = view.period()}));
+  const layout::Range all{0, key.bytes};
+  if (access.is_write) {
+    WEIR_TRY(const layout::Mapping mapping,
+             layout::intersect(from_here, sequence, {.file = {}, .a = all, .b = {}}, kBudget));
+    WEIR_TRY(const layout::Mapping composed, layout::compose_a(mapping, *access.pieces, kBudget));
+    return transfer::Plan::copy(composed);
+  }
+  WEIR_TRY(const layout::Mapping mapping,
+           layout::intersect(sequence, from_here, {.file = {}, .a = {}, .b = all}, kBudget));
+  WEIR_TRY(const layout::Mapping composed, layout::compose_b(mapping, *access.pieces, kBudget));
+  return transfer::Plan::copy(composed);
+}
 
 Binding::Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view,
                  const ViewOptions& options)
@@ -310,6 +361,24 @@ bool Binding::read_mapped(Part& part, const PieceList* list, MappedSubfile& memo
   return true;
 }
 
+bool Binding::move_in_pieces(Part& part, MappedSubfile& memory, Range hull, const Access& access) const {
+  const std::optional<Composition::Route> route = part.composition.route(view_, part.sequence, access);
+  if (!route) return false;
+  const Range source = access.is_write ? Range{0, *access.pieces->unmap(access.bytes - 1) + 1}
+                                       : Range{hull.from - route->shift, hull.to - route->shift};
+  if (!access.is_write) {
+    route->plan.run({memory.data() + route->shift, 0}, {access.data, 0}, source);
+    return true;
+  }
+  if (!memory.prepare_to_write(hull.from, hull.to)) return false;
+  const Offset begin =
+      part.packing->bytes(access.range()) < hull.to - hull.from ? memory.begin_of(source.from, source.to) : source.from;
+  for (const Range range : {Range{begin, source.to}, Range{source.from, begin}}) {
+    route->plan.run({access.data, 0}, {memory.data() + route->shift, 0}, range);
+  }
+  return true;
+}
+
 Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& access, Offset file_end,
                                                      Counters& counters) {
   const bool is_possible = session_->options().direct && !part.slot->is_impossible();
@@ -318,7 +387,7 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
     if (bytes == 0) return std::optional(bytes);
     return is_possible ? move_mapped(part, nullptr, bytes, access, file_end, counters) : kByMessage;
   }
-  if (!is_possible) return kByMessage;
+  if (!is_possible || access.pieces != nullptr) return kByMessage;
   Offset moved = 0;
   for (Range rest = access.range(); rest.from < rest.to;) {
     const auto list = part.lists.of(view_, part.sequence, rest);
@@ -398,7 +467,8 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
       memory = memory_of(part, hull, bytes, access, counters);
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
-    is_done = write_mapped(part, list, *memory, hull, access);
+    is_done = access.pieces != nullptr ? move_in_pieces(part, *memory, hull, access)
+                                       : write_mapped(part, list, *memory, hull, access);
     if (is_done) {
       storage::raise(memory->control().length, hull.to);
       storage::raise(memory->control().file_end, file_end);
@@ -408,7 +478,10 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
     const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
     if (touched == MappedSubfile::Touched::kSome) return kByMessage;
     is_done = true;
-    if (touched == MappedSubfile::Touched::kNone) {
+    if (access.pieces != nullptr) {
+      is_done = touched == MappedSubfile::Touched::kAll && memory->prepare(hull.from, hull.to) &&
+                move_in_pieces(part, *memory, hull, access);
+    } else if (touched == MappedSubfile::Touched::kNone) {
       list != nullptr ? list->clear(access.data) : clear(*part.packing, access);
     } else {
       is_done = read_mapped(part, list, *memory, hull, access, counters);

@@ -37,8 +37,44 @@ struct Access {
   Offset bytes = 0;
   std::byte* data = nullptr;
   Offset ahead = 0;  ///< So many bytes more of the view follow at once, by other accesses.
+  /// Memory in pieces: byte `from + k` of the view is at data + pieces->unmap(k).  Null: one after the other.
+  const layout::Element* pieces = nullptr;
 
   [[nodiscard]] Range range() const { return {from, from + bytes}; }
+};
+
+/// The way between memory in pieces and a subfile, without a buffer in between.  Kept, since programs use the same memory
+/// again and again.
+class Composition {
+ public:
+  /// The plan for the access, and by how much its offsets in the subfile have to be raised; nothing if there is none, or
+  /// it is not worth making yet.
+  struct Route {
+    transfer::Plan plan;  ///< Key: its source, memory for a write and the subfile for a read.
+    Offset shift = 0;
+  };
+  std::optional<Route> route(const layout::Element& view, const layout::Element& sequence, const Access& access);
+
+ private:
+  /// All that a plan depends on.
+  struct Key {
+    Offset disp = 0;   // of the view, with the whole periods before the access, less whole periods of the subfile
+    Offset first = 0;  // byte of the view's period
+    Offset bytes = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Entry {
+    Key key;
+    std::optional<layout::Element> memory;
+    std::optional<transfer::Plan> plan;
+    int uses = 0;
+  };
+  static Result<transfer::Plan> compose(const layout::Element& view, const layout::Element& sequence, const Key& key,
+                                        const Access& access);
+
+  std::mutex mutex_;
+  Entry write_;
+  Entry read_;
 };
 
 /// What a view has in common with one subfile.
@@ -58,6 +94,7 @@ struct Part {
   std::once_flag read_once;
   std::optional<transfer::Plan> write_plan;  ///< Source: view.  Key: view.
   std::optional<transfer::Plan> read_plan;   ///< Source: subfile.  Key: subfile.
+  Composition composition;
 
   std::uint64_t view_id = 0;
   std::atomic<std::uint64_t> registered{0};  ///< The connection that knows the view.
@@ -132,11 +169,12 @@ class Binding {
   // just this access.
   Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, Offset bytes, const Access& access,
                                             Offset file_end, Counters& counters);
-  // These two return false if they cannot.
+  // These return false if they cannot.
   bool write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access);
   static bool write_in_one_piece(Part& part, MappedSubfile& memory, Offset shift, Range hull, const Access& access);
   bool read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,
                    Counters& counters);
+  bool move_in_pieces(Part& part, MappedSubfile& memory, Range hull, const Access& access) const;
   Status reserve(Part& part, Range hull, Counters& counters);
 
   std::shared_ptr<Session> session_;

@@ -12,10 +12,20 @@ namespace {
 
 // Several accesses of fewer bytes each are merged to one message per target.
 constexpr Offset kSmallPart = Offset{64} << 10;
-// Memory in pieces passes through a buffer.  One that stays in the cache costs little beside the copy to mapped memory;
+// Memory in pieces passes through a buffer unless it can be moved directly.  One that stays in the cache costs little beside the copy to mapped memory;
 // messages rather are few and long.
 constexpr Offset kCachedWindow = Offset{256} << 10;
 constexpr auto kMessageWindow = static_cast<Offset>(BufferPool::kBytes);
+
+// Access::is_write says so.
+std::byte* never_written(const void* memory) { return static_cast<std::byte*>(const_cast<void*>(memory)); }
+
+// The same access to memory that is one piece as far as it reaches.
+Access in_one(Access access) {
+  if (access.bytes > 0) access.data += *access.pieces->unmap(0);
+  access.pieces = nullptr;
+  return access;
+}
 
 }  // namespace
 
@@ -122,8 +132,7 @@ Status BoundView::read(Offset from, std::span<std::byte> memory) {
 }
 
 Status BoundView::write(Offset from, std::span<const std::byte> memory) {
-  // Never written to: Access::is_write says which way.
-  return access({true, from, static_cast<Offset>(memory.size()), const_cast<std::byte*>(memory.data())});
+  return access({true, from, static_cast<Offset>(memory.size()), never_written(memory.data())});
 }
 
 std::shared_ptr<Operation> BoundView::start(const Access& access) {
@@ -208,67 +217,74 @@ Status BoundView::check_memory(bool is_write, Offset bytes, const layout::Elemen
                              is_write ? " bytes from memory of " : " bytes into memory for ", memory.limit()));
 }
 
-Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
-  WEIR_RETURN_IF_ERROR(check_memory(false, bytes, memory.layout));
-  if (memory.layout.is_contiguous(0, bytes)) {
-    const Offset at = bytes == 0 ? 0 : *memory.layout.unmap(0);
-    return read(from, {static_cast<std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
-  }
-  WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, false));
+Result<bool> BoundView::move_in_pieces(const Access& access) {
+  WEIR_RETURN_IF_ERROR(check(access));
+  const std::shared_ptr<Binding> bound = binding();
+  if (!bound->is_mapped() || bound->reaches_before_layout(access.range())) return false;
+  std::vector<Part*> rest;
+  Offset moved = 0;
+  const Status status = move_directly(*bound, access, rest, moved);
+  if (status.is_ok() && rest.empty()) return true;
+  if (!status.is_ok() && status.code() != ErrorCode::kStale) return status;
+  // All of it goes again: with the new layout, or by way of a buffer.
+  if (status.is_ok()) Counters::add(counters_.extra_bytes, moved);
+  return false;
+}
+
+Status BoundView::move_in_windows(const Access& access) {
+  WEIR_TRY(const transfer::Plan plan, plan_of(*access.pieces, access.is_write));
   const Offset step = window_bytes();
   const BufferPool::Buffer buffer = take_buffer();
-  Counters::add(counters_.calls, 1);
-  for (Offset at = 0; at < bytes; at += step) {
-    const Offset length = std::min(step, bytes - at);
-    WEIR_RETURN_IF_ERROR(move({false, from + at, length, buffer.data()}));
-    plan.run({buffer.data(), at}, {memory.data, 0}, {at, at + length});
+  for (Offset at = 0; at < access.bytes; at += step) {
+    const Offset length = std::min(step, access.bytes - at);
+    const Range range{at, at + length};
+    if (access.is_write) plan.run({access.data, 0}, {buffer.data(), at}, range);
+    const Offset ahead = access.is_write ? access.bytes - range.to : 0;
+    WEIR_RETURN_IF_ERROR(move({access.is_write, access.from + at, length, buffer.data(), ahead}));
+    if (!access.is_write) plan.run({buffer.data(), at}, {access.data, 0}, range);
     Counters::add(counters_.gathered_bytes, length);
   }
   return Status::ok();
+}
+
+Status BoundView::access_in_pieces(Access access) {
+  WEIR_RETURN_IF_ERROR(check_memory(access.is_write, access.bytes, *access.pieces));
+  Counters::add(counters_.calls, 1);
+  if (access.pieces->is_contiguous(0, access.bytes)) return move(in_one(access));
+  WEIR_TRY(const bool is_moved, move_in_pieces(access));
+  return is_moved ? Status::ok() : move_in_windows(access);
+}
+
+Status BoundView::read(Offset from, Offset bytes, const Memory& memory) {
+  return access_in_pieces({false, from, bytes, static_cast<std::byte*>(memory.data), 0, &memory.layout});
 }
 
 Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
-  WEIR_RETURN_IF_ERROR(check_memory(true, bytes, memory.layout));
-  if (memory.layout.is_contiguous(0, bytes)) {
-    const Offset at = bytes == 0 ? 0 : *memory.layout.unmap(0);
-    return write(from, {static_cast<const std::byte*>(memory.data) + at, static_cast<std::size_t>(bytes)});
-  }
-  WEIR_TRY(const transfer::Plan plan, plan_of(memory.layout, true));
-  const Offset step = window_bytes();
-  const BufferPool::Buffer buffer = take_buffer();
-  Counters::add(counters_.calls, 1);
-  for (Offset at = 0; at < bytes; at += step) {
-    const Offset length = std::min(step, bytes - at);
-    plan.run({memory.data, 0}, {buffer.data(), at}, {at, at + length});
-    Counters::add(counters_.gathered_bytes, length);
-    WEIR_RETURN_IF_ERROR(move({true, from + at, length, buffer.data(), bytes - at - length}));
-  }
-  return Status::ok();
+  return access_in_pieces({true, from, bytes, never_written(memory.data), 0, &memory.layout});
 }
 
-std::shared_ptr<UnderWay> BoundView::start_in_pieces(Access access, const layout::Element& memory) {
-  Status status = check_memory(access.is_write, access.bytes, memory);
+std::shared_ptr<UnderWay> BoundView::start_in_pieces(Access access) {
+  Status status = check_memory(access.is_write, access.bytes, *access.pieces);
   if (status.is_ok()) status = check(access);
   if (!status.is_ok()) return std::make_shared<Operation>(std::move(status));
-  if (memory.is_contiguous(0, access.bytes)) {
-    if (access.bytes > 0) access.data += *memory.unmap(0);
-    return start(access);
-  }
-  Result<transfer::Plan> plan = plan_of(memory, access.is_write);
-  if (!plan.is_ok()) return std::make_shared<Operation>(plan.status());
+  if (access.pieces->is_contiguous(0, access.bytes)) return start(in_one(access));
   Counters::add(counters_.calls, 1);
+  const Result<bool> is_moved = move_in_pieces(access);
+  if (!is_moved.is_ok() || *is_moved) return std::make_shared<Operation>(is_moved.status());
+  Result<transfer::Plan> plan = plan_of(*access.pieces, access.is_write);
+  if (!plan.is_ok()) return std::make_shared<Operation>(plan.status());
+  access.pieces = nullptr;
   auto operation = std::make_shared<WindowedOperation>(shared_from_this(), access, *std::move(plan), window_bytes());
   operation->start();
   return operation;
 }
 
 std::shared_ptr<UnderWay> BoundView::start_read(Offset from, Offset bytes, const Memory& memory) {
-  return start_in_pieces({false, from, bytes, static_cast<std::byte*>(memory.data)}, memory.layout);
+  return start_in_pieces({false, from, bytes, static_cast<std::byte*>(memory.data), 0, &memory.layout});
 }
 
 std::shared_ptr<UnderWay> BoundView::start_write(Offset from, Offset bytes, const ConstMemory& memory) {
-  auto* const data = static_cast<std::byte*>(const_cast<void*>(memory.data));  // never written to
-  return start_in_pieces({true, from, bytes, data}, memory.layout);
+  return start_in_pieces({true, from, bytes, never_written(memory.data), 0, &memory.layout});
 }
 
 AccessReport BoundView::report() const {

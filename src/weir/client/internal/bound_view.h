@@ -59,8 +59,12 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   [[nodiscard]] Status check(const Access& access) const;
   /// Memory in pieces is long enough.
   [[nodiscard]] Status check_memory(bool is_write, Offset bytes, const layout::Element& memory) const;
-  /// `access.data`: where the memory's layout starts.
-  std::shared_ptr<UnderWay> start_in_pieces(Access access, const layout::Element& memory);
+  Status access_in_pieces(Access access);
+  std::shared_ptr<UnderWay> start_in_pieces(Access access);
+  /// Moves memory in pieces to or from mapped memory, if all of it is there.  False: nothing is known to be moved.
+  Result<bool> move_in_pieces(const Access& access);
+  /// By way of a buffer.
+  Status move_in_windows(const Access& access);
   Status access(const Access& access);  // counted as a call
   Status move(const Access& access);
   Status access_once(const std::shared_ptr<Binding>& binding, const Access& access);
