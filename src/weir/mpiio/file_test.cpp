@@ -460,5 +460,41 @@ TEST(ErrorTest, AnErrorOfOneRankInSetViewIsOneOfAll) {
   }
 }
 
+// ---------------------------------------------------------------- messages
+
+// Requests that server 0 got since it was last asked, but for the one that asks; on rank 0.
+class Requests {
+ public:
+  Requests() { (void)since_last(); }
+  std::int64_t since_last() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::int64_t since = 0;
+    if (world_rank() == 0) {
+      const std::int64_t all = file_system()->server_status().front().requests;
+      since = all - std::exchange(last_, all) - 1;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return since;
+  }
+
+ private:
+  std::int64_t last_ = 0;
+};
+
+// However many ranks there are.
+TEST(MessagesTest, OneRankAsksServer0ForAll) {
+  const std::string name = test_name();
+  { const OpenedFile made(name); }  // also connects
+  const Type every = resized(MPI_INT, 0, MPI_Aint{4} * world_size());
+  Requests requests;
+  OpenedFile file(name, MPI_MODE_RDWR);
+  const std::int64_t to_open = requests.since_last();
+  ASSERT_THAT(MPI_File_set_view(file, 4 * world_rank(), MPI_INT, every, "native", MPI_INFO_NULL), Succeeds());
+  const std::int64_t to_view = requests.since_last();
+  if (world_rank() != 0) return;
+  EXPECT_EQ(to_open, 2) << "the name, and the shared file pointer";
+  EXPECT_EQ(to_view, 0);
+}
+
 }  // namespace
 }  // namespace weir::mpiio::internal
