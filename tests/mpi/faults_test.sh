@@ -59,6 +59,10 @@ wait_until() {
 all_write() { [ "$(find "$work" -maxdepth 1 -name 'rank.?' | wc -l)" -eq "$ranks" ]; }
 is_clean() { [ -z "$(ls "$work/jobs")" ]; }
 has_ended() { ! kill -0 "$1" 2>/dev/null; }
+# All threads of a process have ended and its files are closed, whether or not its parent has noticed.
+is_dead() {
+  [ ! -e "/proc/$1" ] || { grep -qs '^State:.Z' "/proc/$1/status" && [ "$(find "/proc/$1/task" -maxdepth 1 2>/dev/null | wc -l)" -le 2 ]; }
+}
 
 # start LAUNCHER...: a job whose ranks write in the way $way; returns at some moment after all of them have begun to.
 start() {
@@ -92,7 +96,9 @@ nothing_is_left() {
 server_killed() {
   echo "$case"
   start "$@"
-  kill -9 "$(echo "$server_processes" | sed -n "$((victim + 1))p")"
+  killed=$(echo "$server_processes" | sed -n "$((victim + 1))p")
+  kill -9 "$killed"
+  wait_until is_dead "$killed" || fail "server $victim does not die"
   : >"$work/go"
   ended
   [ "$code" -eq 3 ] || fail "exit code $code instead of 3, which the ranks had"

@@ -117,7 +117,7 @@ class HostileTest : public ::testing::Test {
 
   const Key key = Key::random();
   GuardedHandler handler;
-  Bytes body;  // of a reply that may be on its way until the listener has stopped
+  Bytes reply_body;  // may be on its way until the listener has stopped
   std::unique_ptr<Listener> listener;
   std::thread thread;
 };
@@ -352,14 +352,14 @@ TEST_F(HostileTest, ACallerThatIsSlowStays) {
 TEST_F(HostileTest, ACallerThatReadsSlowlyStays) {
   constexpr auto kLimit = 1600ms;
   start({.stall_limit = kLimit});
-  body.resize(std::size_t{64} << 20);  // more than it reads
+  reply_body.resize(std::size_t{64} << 20);  // more than it reads
   RawPeer peer(listener->address());
   peer.introduce(key);
   Frame call = call_of(1, 0);
-  call.sink_bytes = body.size();
+  call.sink_bytes = reply_body.size();
   peer.send(call);
   while (handler.handled == 0) std::this_thread::yield();
-  run([&] { handler.kept.front().reply({}, body); });
+  run([&] { handler.kept.front().reply({}, reply_body); });
   const auto begin = Clock::now();
   while (Clock::now() < begin + kLimit * 5 / 4) {
     peer.step();
