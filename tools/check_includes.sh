@@ -1,16 +1,20 @@
 #!/bin/sh
 # Fails if a source includes a header of a component that its own does not declare in its CMakeLists.txt, or a header in another's internal/.
 # Declared is what weir_add_library, and for tests and benchmarks what weir_add_test and weir_add_benchmark are given, with what those show
-# in their own headers (DEPENDS).
+# in their own headers (DEPENDS).  Fails, too, if docs/ARCHITECTURE.md lists other uses of a component than its CMakeLists.txt declares, or
+# a component has no README.md.
 set -eu
 cd "$(dirname "$0")/.."
 
 {
   for list in src/weir/*/CMakeLists.txt; do
     component=${list#src/weir/}
+    [ -e "${list%/*}/README.md" ] || echo "missing ${list%/*}/README.md"
     # Calls in one line each.
     tr '\n' ' ' <"$list" | grep -oE '(weir_add(_mpi)?_(library|test|benchmark)\(|target_link_libraries\(weir_[a-z]*_core )[^)]*\)' | sed "s|^|declare ${component%/*} |" || :
   done
+  # shellcheck disable=SC2016  # the quotes of the page
+  sed -n 's/^| `\([a-z]*\)` | \([`a-z, ]*\) | .* | .* |$/uses \1 \2/p' docs/ARCHITECTURE.md | tr -d '`,'
   grep -rnE '^#include <weir/' src bench apps examples tests --include='*.h' --include='*.cpp' --include='*.c' | sed 's|^|include |'
 } | awk '
   function kind_of(file) {
@@ -30,7 +34,18 @@ cd "$(dirname "$0")/.."
     for (i = 1; i <= count; ++i) show(names[i], all)
     return other in all
   }
+  $1 == "missing" {
+    print $2 " is missing"
+    failed = 1
+    next
+  }
+  $1 == "uses" {
+    listed[$2] = 1
+    for (i = 3; i <= NF; ++i) uses[$2, $i] = 1
+    next
+  }
   $1 == "declare" {
+    declared[$2] = 1
     kind = "library"
     if (match($0, /weir_add_[a-z_]*/)) kind = substr($0, RSTART + 9, RLENGTH - 9)
     sub(/^mpi_/, "", kind)
@@ -72,4 +87,25 @@ cd "$(dirname "$0")/.."
       failed = 1
     }
   }
-  END { exit failed }'
+  END {
+    for (component in declared) {
+      if (!(component in listed)) {
+        print "docs/ARCHITECTURE.md: the table of components lacks " component
+        failed = 1
+      }
+      count = split(shown[component] " " hidden[component], names)
+      for (i = 1; i <= count; ++i) {
+        known[component, names[i]] = 1
+        if ((component, names[i]) in uses) continue
+        print "docs/ARCHITECTURE.md: " component " uses " names[i] ", says its CMakeLists.txt; the table does not"
+        failed = 1
+      }
+    }
+    for (use in uses) {
+      if (use in known) continue
+      split(use, pair, SUBSEP)
+      print "docs/ARCHITECTURE.md: " pair[1] " uses " pair[2] ", says the table; its CMakeLists.txt does not"
+      failed = 1
+    }
+    exit failed
+  }'

@@ -52,7 +52,7 @@ bool holds_everywhere(bool mine, MPI_Comm comm = MPI_COMM_WORLD) {
   int all = 0;
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = MPI_Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, comm, &request);
-  EXPECT_THAT(internal::await(code, request, "MPI_Iallreduce"), IsOk());
+  EXPECT_THAT(await(code, request, "MPI_Iallreduce"), IsOk());
   return all == 1;
 }
 
