@@ -24,7 +24,6 @@ namespace weir::client {
 namespace {
 
 constexpr std::int64_t kFileVersion = 1;
-constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;  // a thousand servers need a tenth of it
 
 Status io_error(const std::string& path, std::string_view what) {
@@ -37,37 +36,11 @@ Status wrong(const std::string& path, std::string_view what) {
   return invalid_argument(concat("connection file ", path, ": ", what));
 }
 
-std::string to_hex(const net::Key& key) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : key.bytes) {
-    text += kDigits[std::to_integer<std::size_t>(byte) >> 4];
-    text += kDigits[std::to_integer<std::size_t>(byte) & 15];
-  }
-  return text;
-}
-
-int digit(char character) {
-  if (character >= '0' && character <= '9') return character - '0';
-  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
-  if (character >= 'A' && character <= 'F') return character - 'A' + 10;
-  return -1;
-}
-
-Result<net::Key> from_hex(const std::string& path, std::string_view text) {
-  net::Key key;
-  if (text.size() != 2 * kKeyBytes) return wrong(path, "`key` must have 64 hex digits");
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit(text[i]);
-    const int low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return wrong(path, "`key` must have 64 hex digits");
-    key.bytes.push_back(static_cast<std::byte>(high * 16 + low));
-  }
-  return key;
-}
-
 Result<net::Key> key_of(const std::string& path, const toml::table& table) {
-  if (const auto text = table["key"].value<std::string>()) return from_hex(path, *text);
+  if (const auto text = table["key"].value<std::string>()) {
+    if (auto key = net::Key::from_hex(*text)) return *std::move(key);
+    return wrong(path, "`key` must have 64 hex digits");
+  }
   if (const auto name = table["key_file"].value<std::string>()) {
     return net::Key::load((std::filesystem::path(path).parent_path() / *name).string());
   }
@@ -137,7 +110,7 @@ Result<ConnectionFile> ConnectionFile::read(const std::string& path) {
 Status ConnectionFile::write(const std::string& path) const {
   toml::array addresses;
   for (const net::Address& server : servers) addresses.push_back(server.text);
-  const toml::table table{{"version", kFileVersion}, {"key", to_hex(key)}, {"servers", std::move(addresses)}};
+  const toml::table table{{"version", kFileVersion}, {"key", key.to_hex()}, {"servers", std::move(addresses)}};
   std::ostringstream text;
   text << table << '\n';
 

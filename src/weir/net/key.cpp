@@ -100,6 +100,23 @@ Status Key::save(const std::string& path) const {
   return Status::ok();
 }
 
+std::string Key::to_hex() const {
+  std::string text(2 * bytes.size() + 1, '\0');
+  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  text.pop_back();
+  return text;
+}
+
+std::optional<Key> Key::from_hex(std::string_view text) {
+  Key key{std::vector<std::byte>(kKeyBytes)};
+  auto* const to = reinterpret_cast<unsigned char*>(key.bytes.data());
+  std::size_t count = 0;
+  const char* end = nullptr;
+  const int failed = sodium_hex2bin(to, kKeyBytes, text.data(), text.size(), nullptr, &count, &end);
+  if (failed != 0 || count != kKeyBytes || end != text.data() + text.size()) return std::nullopt;
+  return key;
+}
+
 Identity Identity::of_this_process() {
   Identity identity;
   identity.uid = ::geteuid();

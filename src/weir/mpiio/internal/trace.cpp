@@ -7,11 +7,13 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
@@ -51,10 +53,7 @@ class Line {
         text_ += character;
         continue;
       }
-      constexpr char kDigits[] = "0123456789abcdef";
-      text_ += '%';
-      text_ += kDigits[code >> 4];
-      text_ += kDigits[code & 15];
+      fmt::format_to(std::back_inserter(text_), "%{:02x}", code);
     }
     return *this;
   }
