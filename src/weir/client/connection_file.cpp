@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
@@ -27,9 +27,8 @@ constexpr std::int64_t kFileVersion = 1;
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;  // a thousand servers need a tenth of it
 
 Status io_error(const std::string& path, std::string_view what) {
-  const int error = errno;
-  return {error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIoError,
-          concat("connection file ", path, ": ", what, ": ", std::strerror(error))};
+  return os_error(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIoError,
+                  concat("connection file ", path, ": ", what));
 }
 
 Status wrong(const std::string& path, std::string_view what) {
@@ -86,14 +85,14 @@ Result<std::string> read_private(const std::string& path) {
   }
 }
 
-Status write_all(int descriptor, std::string_view text) {
+// If not, errno says why.
+bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = uninterrupted([&] { return ::write(descriptor, text.data(), text.size()); });
-    if (put <= 0) return {ErrorCode::kIoError, std::strerror(errno)};
+    if (put <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(put));
   }
-  if (::fsync(descriptor) != 0) return {ErrorCode::kIoError, std::strerror(errno)};
-  return Status::ok();
+  return ::fsync(descriptor) == 0;
 }
 
 }  // namespace
@@ -117,14 +116,12 @@ Status ConnectionFile::write(const std::string& path) const {
   const std::string temporary = concat(path, ".", ::getpid(), ".new");
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (descriptor < 0) return io_error(temporary, "cannot make");
-  Status written = write_all(descriptor, text.str());
-  if (::close(descriptor) != 0 && written.is_ok()) written = {ErrorCode::kIoError, std::strerror(errno)};
-  if (written.is_ok() && std::rename(temporary.c_str(), path.c_str()) != 0) written = io_error(path, "cannot replace");
-  if (!written.is_ok()) {
-    ::unlink(temporary.c_str());
-    return {ErrorCode::kIoError, concat("connection file ", path, ": cannot write: ", written.message())};
-  }
-  return Status::ok();
+  const bool is_written = write_all(descriptor, text.str());
+  const bool is_closed = ::close(descriptor) == 0;
+  if (is_written && is_closed && std::rename(temporary.c_str(), path.c_str()) == 0) return Status::ok();
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  return os_error(ErrorCode::kIoError, concat("connection file ", path, ": cannot write"), error);
 }
 
 Result<std::string> default_connection_file() {

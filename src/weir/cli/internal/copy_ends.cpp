@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <weir/base/hash.h>
+#include <weir/base/os_error.h>
 #include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>
@@ -164,7 +165,7 @@ class LocalSink final : public CopySink {
   Status check_room(Offset bytes) override {
     const std::string folder = folder_of_target(target_);
     struct statvfs system {};
-    if (::statvfs(folder.c_str(), &system) != 0) return system_error_of(concat("cannot look at ", folder));
+    if (::statvfs(folder.c_str(), &system) != 0) return os_error(concat("cannot look at ", folder));
     const auto free = static_cast<Offset>(system.f_bavail) * static_cast<Offset>(system.f_frsize);
     return bytes - partial_ <= free ? Status::ok() : no_room(target_, bytes - partial_, free, "its disk");
   }
@@ -173,7 +174,7 @@ class LocalSink final : public CopySink {
   Status read(Offset at, std::span<std::byte> buffer) override { return file_.read(at, buffer); }
   Status finish(Offset bytes) override { return file_.finish(bytes); }
   Status publish() override {
-    if (::rename(file_.path().c_str(), target_.c_str()) != 0) return system_error_of(concat("cannot make ", target_));
+    if (::rename(file_.path().c_str(), target_.c_str()) != 0) return os_error(concat("cannot make ", target_));
     is_published_ = true;
     return Status::ok();
   }
@@ -303,7 +304,7 @@ Result<std::unique_ptr<CopySink>> make_local_sink(const std::string& path, const
   if (!S_ISREG(status.st_mode)) {
     auto file = std::make_unique<std::ofstream>(path, std::ios::binary);
     if (InterruptionGuard::is_interrupted()) return Status(ErrorCode::kIoError, kInterrupted);
-    if (!*file) return system_error_of(concat("cannot open ", path));
+    if (!*file) return os_error(concat("cannot open ", path));
     return std::unique_ptr<CopySink>(std::make_unique<StreamSink>(std::move(file), path));
   }
   // Of a symbolic link, the file is replaced and the link stays.
