@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
 #include <weir/server/server.h>
@@ -266,8 +267,7 @@ class Processes {
     if (const Status status = server->set_members(addresses_of(store)); !status.is_ok()) give_up(status.message());
     ::pthread_barrier_wait(&shared_->everybody);
     char nothing = 0;
-    while (::read(pipe_[0], &nothing, 1) < 0 && errno == EINTR) {
-    }
+    uninterrupted([&] { return ::read(pipe_[0], &nothing, 1); });
     server->stop();
   }
 

@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
 
@@ -89,7 +90,7 @@ class LocalFiles final : public Files {
 
  private:
   static void check(int result, const char* what) {
-    if (result < 0) give_up(concat("local files: ", what, ": ", std::strerror(errno)));
+    if (result < 0) give_up(os_error(concat("local files: ", what)).message());
   }
   std::string root_;
 };

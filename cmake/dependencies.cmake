@@ -3,6 +3,9 @@
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
+find_package(tomlplusplus REQUIRED CONFIG)
+find_path(WEIR_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+mark_as_advanced(WEIR_XXHASH_INCLUDE_DIR)
 
 if(WEIR_BUILD_CLI)
   find_package(CLI11 REQUIRED)

@@ -1,11 +1,10 @@
-# What the file system stands on: UCX, RocksDB, liburing, FlatBuffers, libsodium, xxHash, toml++.
+# What the file system stands on: UCX, RocksDB, liburing, FlatBuffers, libsodium, xxHash.
 #
 # WEIR_FS_FOUND says whether all of it is there.  Without it neither the file system nor the weir command is built.
 
 find_package(PkgConfig)
 find_package(FlatBuffers QUIET CONFIG)
 find_package(RocksDB QUIET CONFIG)
-find_package(tomlplusplus QUIET CONFIG)
 find_program(WEIR_FLATC flatc DOC "The compiler of FlatBuffers schemas.")
 mark_as_advanced(WEIR_FLATC)
 set(missing)
@@ -17,7 +16,7 @@ foreach(module ucx liburing libsodium libxxhash)
     list(APPEND missing ${module})
   endif()
 endforeach()
-foreach(package FlatBuffers RocksDB tomlplusplus)
+foreach(package FlatBuffers RocksDB)
   if(NOT ${package}_FOUND)
     list(APPEND missing ${package})
   endif()

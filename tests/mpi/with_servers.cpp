@@ -1,6 +1,5 @@
 // with_servers N command...: a file system of N servers in memory for as long as the command runs, which finds it by WEIR_FS.
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
+#include <weir/base/system_call.h>
 #include <weir/client/connection_file.h>
 #include <weir/server/server.h>
 
@@ -28,10 +29,9 @@ int complain(const std::string& text) {
 int run(char** command) {
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, command[0], nullptr, nullptr, command, environ);
-  if (error != 0) return complain(std::string(command[0]) + ": " + std::strerror(error));
+  if (error != 0) return complain(weir::os_error(command[0], error).message());
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  weir::uninterrupted([&] { return ::waitpid(child, &status, 0); });
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

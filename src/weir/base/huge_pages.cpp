@@ -1,15 +1,9 @@
 #include <weir/base/huge_pages.h>
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include <weir/base/aligned_memory.h>
-
-// Newer than the headers of some systems; older kernels answer EINVAL.
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include <weir/base/madvise.h>
 
 namespace weir {
 

@@ -36,11 +36,13 @@ struct SchedulingAttributes {
   std::uint64_t period = 0;
 };
 
+bool is_crowded_at(Clock::time_point now) noexcept {
+  return now.time_since_epoch().count() < crowded_until.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
-bool is_crowded() noexcept {
-  return Clock::now().time_since_epoch().count() < crowded_until.load(std::memory_order_relaxed);
-}
+bool is_crowded() noexcept { return is_crowded_at(Clock::now()); }
 
 void note_absence(std::chrono::nanoseconds time) noexcept {
   if (time < kMostOfASlice) return;
@@ -48,8 +50,8 @@ void note_absence(std::chrono::nanoseconds time) noexcept {
 }
 
 bool yield_if_cheap() noexcept {
-  if (is_crowded()) return false;
   const Clock::time_point start = Clock::now();
+  if (is_crowded_at(start)) return false;
   ::sched_yield();
   note_absence(Clock::now() - start);
   return true;

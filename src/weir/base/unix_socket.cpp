@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
@@ -42,7 +43,7 @@ bool make_abstract(std::string_view name, UnixAddress& address) {
 
 Result<Descriptor> listen_abstract(std::string_view name) {
   const auto failed = [&](const char* step) {
-    return Status(ErrorCode::kIoError, concat("socket @", name, ": ", step, ": ", std::strerror(errno)));
+    return os_error(ErrorCode::kIoError, concat("socket @", name, ": ", step));
   };
   UnixAddress address;
   if (!make_abstract(name, address))

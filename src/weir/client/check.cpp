@@ -14,7 +14,7 @@
 
 #include <weir/base/text.h>
 #include <weir/client/file_system.h>
-#include <weir/client/internal/describe.h>
+#include <weir/client/internal/about.h>
 #include <weir/client/internal/session.h>
 #include <weir/wire/found_files.h>
 
@@ -363,7 +363,7 @@ class Check {
       table.attributes = std::make_unique<wire::AttributesT>(file.attributes);
       const auto attributes = session_.call<wire::AttributesT>(0, std::move(table), Repeat::kNever);
       if (attributes.is_ok()) {
-        (void)internal::describe(session_, path, *attributes);
+        (void)internal::write_about(session_, path, *attributes);
         return path;
       }
       if (attributes.status().code() != ErrorCode::kExists || attempt > kMostAttempts) return attributes.status();

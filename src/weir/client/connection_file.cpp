@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
@@ -24,50 +24,22 @@ namespace weir::client {
 namespace {
 
 constexpr std::int64_t kFileVersion = 1;
-constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;  // a thousand servers need a tenth of it
 
 Status io_error(const std::string& path, std::string_view what) {
-  const int error = errno;
-  return {error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIoError,
-          concat("connection file ", path, ": ", what, ": ", std::strerror(error))};
+  return os_error(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIoError,
+                  concat("connection file ", path, ": ", what));
 }
 
 Status wrong(const std::string& path, std::string_view what) {
   return invalid_argument(concat("connection file ", path, ": ", what));
 }
 
-std::string to_hex(const net::Key& key) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : key.bytes) {
-    text += kDigits[std::to_integer<std::size_t>(byte) >> 4];
-    text += kDigits[std::to_integer<std::size_t>(byte) & 15];
-  }
-  return text;
-}
-
-int digit(char character) {
-  if (character >= '0' && character <= '9') return character - '0';
-  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
-  if (character >= 'A' && character <= 'F') return character - 'A' + 10;
-  return -1;
-}
-
-Result<net::Key> from_hex(const std::string& path, std::string_view text) {
-  net::Key key;
-  if (text.size() != 2 * kKeyBytes) return wrong(path, "`key` must have 64 hex digits");
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit(text[i]);
-    const int low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return wrong(path, "`key` must have 64 hex digits");
-    key.bytes.push_back(static_cast<std::byte>(high * 16 + low));
-  }
-  return key;
-}
-
 Result<net::Key> key_of(const std::string& path, const toml::table& table) {
-  if (const auto text = table["key"].value<std::string>()) return from_hex(path, *text);
+  if (const auto text = table["key"].value<std::string>()) {
+    if (auto key = net::Key::from_hex(*text)) return *std::move(key);
+    return wrong(path, "`key` must have 64 hex digits");
+  }
   if (const auto name = table["key_file"].value<std::string>()) {
     return net::Key::load((std::filesystem::path(path).parent_path() / *name).string());
   }
@@ -113,14 +85,14 @@ Result<std::string> read_private(const std::string& path) {
   }
 }
 
-Status write_all(int descriptor, std::string_view text) {
+// If not, errno says why.
+bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = uninterrupted([&] { return ::write(descriptor, text.data(), text.size()); });
-    if (put <= 0) return {ErrorCode::kIoError, std::strerror(errno)};
+    if (put <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(put));
   }
-  if (::fsync(descriptor) != 0) return {ErrorCode::kIoError, std::strerror(errno)};
-  return Status::ok();
+  return ::fsync(descriptor) == 0;
 }
 
 }  // namespace
@@ -137,21 +109,19 @@ Result<ConnectionFile> ConnectionFile::read(const std::string& path) {
 Status ConnectionFile::write(const std::string& path) const {
   toml::array addresses;
   for (const net::Address& server : servers) addresses.push_back(server.text);
-  const toml::table table{{"version", kFileVersion}, {"key", to_hex(key)}, {"servers", std::move(addresses)}};
+  const toml::table table{{"version", kFileVersion}, {"key", key.to_hex()}, {"servers", std::move(addresses)}};
   std::ostringstream text;
   text << table << '\n';
 
   const std::string temporary = concat(path, ".", ::getpid(), ".new");
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (descriptor < 0) return io_error(temporary, "cannot make");
-  Status written = write_all(descriptor, text.str());
-  if (::close(descriptor) != 0 && written.is_ok()) written = {ErrorCode::kIoError, std::strerror(errno)};
-  if (written.is_ok() && std::rename(temporary.c_str(), path.c_str()) != 0) written = io_error(path, "cannot replace");
-  if (!written.is_ok()) {
-    ::unlink(temporary.c_str());
-    return {ErrorCode::kIoError, concat("connection file ", path, ": cannot write: ", written.message())};
-  }
-  return Status::ok();
+  const bool is_written = write_all(descriptor, text.str());
+  const bool is_closed = ::close(descriptor) == 0;
+  if (is_written && is_closed && std::rename(temporary.c_str(), path.c_str()) == 0) return Status::ok();
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  return os_error(ErrorCode::kIoError, concat("connection file ", path, ": cannot write"), error);
 }
 
 Result<std::string> default_connection_file() {

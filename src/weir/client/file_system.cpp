@@ -5,8 +5,8 @@
 #include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
+#include <weir/client/internal/about.h>
 #include <weir/client/internal/bound_view.h>
-#include <weir/client/internal/describe.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
 #include <weir/net/net.h>
@@ -42,7 +42,7 @@ Result<wire::AttributesT> read_description(const std::string& path, std::span<co
 
 Status change_attributes(Session& session, const std::string& path, wire::SetAttributesT set) {
   WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(set)));
-  (void)internal::describe(session, path, now);
+  (void)internal::write_about(session, path, now);
   return Status::ok();
 }
 
@@ -82,7 +82,8 @@ Result<File> FileSystem::create(const std::string& path, const layout::Partition
   WEIR_TRY(const wire::AttributesT attributes,
            session_->call<wire::AttributesT>(0, std::move(create), options.exclusive ? Repeat::kNever : Repeat::kSafe));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
-  if (internal::describe(*session_, path, attributes).is_ok() && attributes.targets.size() <= wire::kDescribedAtOnce) {
+  if (internal::write_about(*session_, path, attributes).is_ok() &&
+      attributes.targets.size() <= wire::kDescribedAtOnce) {
     open->incarnation()->note_described();
   }
   return File(std::move(open));
@@ -159,7 +160,7 @@ Status FileSystem::rename(const std::string& from, const std::string& to) const 
   WEIR_TRY(const wire::ReplyHeadT head, session_->decode(0, *call.result));
   if (session_->keeps_about()) {
     const Result<wire::AttributesT> moved = look_up(*session_, to);
-    if (moved.is_ok()) (void)internal::describe(*session_, to, *moved);
+    if (moved.is_ok()) (void)internal::write_about(*session_, to, *moved);
   }
   const wire::AttributesT* replaced = head.answer.AsAttributes();
   return replaced == nullptr ? Status::ok() : clean_up(*session_, to, *replaced);

@@ -1,15 +1,24 @@
-// The text form of a machine: a subset of TOML.  Strings, numbers and flat lists of numbers; tables [x] and lists of
-// tables [[x]].
+// The text form of a machine, in TOML.
 
 #include <weir/model/machine.h>
 
-#include <cctype>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
+
+// Compiled in, because libraries that are loaded into programs use it.  Without exceptions its names differ from those
+// of the shared library.  toml++ 3.3 asserts that no list has a '}' where a value is due; without the assertions it
+// reports an error.  With NDEBUG they would become assumptions of the compiler.
+#undef NDEBUG
+#define TOML_ASSERT(condition) static_cast<void>(0)
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
 
 namespace weir::model {
 namespace {
@@ -42,125 +51,103 @@ void print_regime(std::string& out, std::string_view name, const Regime& regime)
 
 // ---- reading -------------------------------------------------------------------------------------------------------
 
-struct Value {
-  bool is_text = false;
-  std::string text;
-  std::vector<double> numbers;
-};
-
 struct Table {
-  std::string name;
-  std::int64_t line = 1;
-  std::map<std::string, Value> values;
+  std::string_view name;
+  const toml::table& values;
 };
 
 Status bad_line(std::int64_t line, std::string_view what) {
   return {ErrorCode::kCorrupt, concat("line ", line, ": ", what), line};
 }
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
-  return text;
+Status bad(const toml::node& node, std::string_view what) { return bad_line(node.source().begin.line, what); }
+Status bad(const toml::node& node, std::string_view name, const Table& table, std::string_view what) {
+  return bad(node, concat("'", name, "' of table '", table.name, "' ", what));
 }
 
-Result<double> parse_number(std::string_view text, std::int64_t line) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number)) {
-    return bad_line(line, concat("'", text.substr(0, 40), "' is no number"));
+// toml++ 3.3 nests a table for each part of a dotted key, without a limit, and destroys them recursively.  At least
+// every other dot of a key counts: either it is not directly between digits, or another dot follows the word behind it.
+bool has_deep_keys(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kWord = "0123456789+-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr int kMostDots = 1000;  // comments may have some
+  int dots = 0;
+  for (std::size_t dot = text.find('.'); dot != text.npos; dot = text.find('.', dot + 1)) {
+    const std::size_t end = text.find_first_not_of(kWord, dot + 1);
+    const bool is_of_number = dot > 0 && kDigits.find(text[dot - 1]) != text.npos && dot + 1 < text.size() &&
+                              kDigits.find(text[dot + 1]) != text.npos && (end == text.npos || text[end] != '.');
+    if (!is_of_number && ++dots > kMostDots) return true;
   }
-  return number;
+  return false;
 }
 
-Result<Value> parse_value(std::string_view text, std::int64_t line) {
-  Value value;
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
-    value.is_text = true;
-    value.text = text.substr(1, text.size() - 2);
-    return value;
-  }
-  const bool is_list = text.size() >= 2 && text.front() == '[' && text.back() == ']';
-  if (is_list) text = trim(text.substr(1, text.size() - 2));
-  while (!text.empty() || !is_list) {
-    const std::size_t comma = is_list ? text.find(',') : std::string_view::npos;
-    WEIR_TRY(const double number, parse_number(trim(text.substr(0, comma)), line));
-    value.numbers.push_back(number);
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
-  return value;
+Result<toml::table> parse_toml(std::string_view text) {
+  if (has_deep_keys(text)) return bad_line(1, "too many dots: keys of a machine model have none");
+  toml::parse_result result = toml::parse(text);
+  if (result) return std::move(result).table();
+  const auto line = static_cast<std::int64_t>(result.error().source().begin.line);
+  for (std::int64_t i = 1; i < line && text.find('\n') != text.npos; ++i) text.remove_prefix(text.find('\n') + 1);
+  return bad_line(line, concat(result.error().description(), ": '",
+                               text.substr(0, std::min<std::size_t>(text.find('\n'), 40)), "'"));
 }
 
-Result<std::vector<Table>> parse_tables(std::string_view text) {
-  std::vector<Table> tables(1);
-  for (std::int64_t line = 1; !text.empty(); ++line) {
-    const std::size_t end = text.find('\n');
-    const std::string_view content = trim(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (content.empty() || content.front() == '#') continue;
-    if (content.front() == '[') {
-      const std::size_t brackets = content.starts_with("[[") ? 2 : 1;
-      if (content.size() <= 2 * brackets || content.substr(content.size() - brackets) != (brackets == 2 ? "]]" : "]")) {
-        return bad_line(line, concat("'", content.substr(0, 40), "' is no table"));
-      }
-      tables.push_back({std::string(content.substr(brackets, content.size() - 2 * brackets)), line, {}});
-      continue;
+// One number, or all of a list.
+Result<std::vector<double>> numbers_of(const toml::node& node, std::string_view name, const Table& table) {
+  std::vector<double> numbers;
+  const auto add = [&](const toml::node& one) {
+    const std::optional<double> number = one.is_number() ? one.value<double>() : std::nullopt;
+    if (number && std::isfinite(*number)) numbers.push_back(*number);
+    return number && std::isfinite(*number);
+  };
+  if (const toml::array* list = node.as_array()) {
+    for (const toml::node& one : *list) {
+      if (!add(one)) return bad(one, name, table, "has an element that is no number");
     }
-    const std::size_t equals = content.find('=');
-    if (equals == std::string_view::npos) return bad_line(line, "expected 'name = value'");
-    WEIR_TRY(Value value, parse_value(trim(content.substr(equals + 1)), line));
-    const std::string name(trim(content.substr(0, equals)));
-    if (!tables.back().values.emplace(name, std::move(value)).second) {
-      return bad_line(line, concat("'", name, "' is there twice"));
-    }
+  } else if (!add(node)) {
+    return bad(node, name, table, "is no number");
   }
-  return tables;
+  return numbers;
 }
 
-Result<std::vector<double>> numbers(const Table& table, const std::string& name) {
-  const auto found = table.values.find(name);
-  if (found == table.values.end() || found->second.is_text) {
-    return bad_line(table.line, concat("table '", table.name, "' has no numbers '", name, "'"));
+Result<std::vector<double>> numbers(const Table& table, std::string_view name) {
+  const toml::node* node = table.values.get(name);
+  if (node == nullptr) return bad(table.values, concat("table '", table.name, "' has no numbers '", name, "'"));
+  WEIR_TRY(std::vector<double> found, numbers_of(*node, name, table));
+  for (const double number : found) {
+    if (number < 0) return bad(*node, name, table, "is negative");
   }
-  for (const double number : found->second.numbers) {
-    if (number < 0) return bad_line(table.line, concat("'", name, "' of table '", table.name, "' is negative"));
-  }
-  return found->second.numbers;
+  return found;
 }
 
-Result<double> number(const Table& table, const std::string& name) {
+Result<double> number(const Table& table, std::string_view name) {
   WEIR_TRY(const std::vector<double> list, numbers(table, name));
-  if (list.size() != 1)
-    return bad_line(table.line, concat("'", name, "' of table '", table.name, "' is not one number"));
+  if (list.size() != 1) return bad(*table.values.get(name), name, table, "is not one number");
   return list.front();
 }
 
-Result<double> positive(const Table& table, const std::string& name) {
+Result<double> positive(const Table& table, std::string_view name) {
   WEIR_TRY(const double value, number(table, name));
-  if (value <= 0) return bad_line(table.line, concat("'", name, "' of table '", table.name, "' must be positive"));
+  if (value <= 0) return bad(*table.values.get(name), name, table, "must be positive");
   return value;
 }
 
-Result<Offset> whole(const Table& table, const std::string& name) {
+bool is_whole(double value) { return value >= 1 && value <= 1e15 && value == std::floor(value); }
+
+Result<Offset> whole(const Table& table, std::string_view name) {
   WEIR_TRY(const double value, positive(table, name));
-  if (value < 1 || value > 1e15 || value != std::floor(value)) {
-    return bad_line(table.line, concat("'", name, "' of table '", table.name, "' is not a whole number"));
-  }
+  if (!is_whole(value)) return bad(*table.values.get(name), name, table, "is not a whole number");
   return static_cast<Offset>(value);
 }
 
-Result<std::vector<Correction>> read_knots(const Table& table, const std::string& name, const Value& value) {
-  if (value.is_text || value.numbers.empty() || value.numbers.size() % 2 != 0) {
-    return bad_line(table.line,
-                    concat("'", name, "' of table '", table.name, "' is not a list of stride and correction"));
+Result<std::vector<Correction>> read_knots(const Table& table, std::string_view name, const toml::node& node) {
+  WEIR_TRY(const std::vector<double> values, numbers_of(node, name, table));
+  if (values.empty() || values.size() % 2 != 0) {
+    return bad(node, name, table, "is not a list of stride and correction");
   }
   std::vector<Correction> knots;
-  for (std::size_t i = 0; i < value.numbers.size(); i += 2) {
-    const Correction knot{value.numbers[i], value.numbers[i + 1]};
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    const Correction knot{values[i], values[i + 1]};
     if (knot.stride <= 0 || std::abs(knot.log_factor) > 20 || (i > 0 && knot.stride <= knots.back().stride)) {
-      return bad_line(table.line, concat("'", name, "' of table '", table.name,
-                                         "' has strides that do not ascend or an absurd correction"));
+      return bad(node, name, table, "has strides that do not ascend or an absurd correction");
     }
     knots.push_back(knot);
   }
@@ -168,19 +155,20 @@ Result<std::vector<Correction>> read_knots(const Table& table, const std::string
 }
 
 // A row may have knots of one kind or of both.
-Status read_row(const Table& table, const std::string& name, const Value& value,
+Status read_row(const Table& table, std::string_view name, const toml::node& node,
                 std::map<Offset, CorrectionRow>& rows) {
   const bool is_aligned = name.starts_with(kAligned);
   if (!is_aligned && !name.starts_with(kCorrection)) return Status::ok();
-  const std::string_view digits = std::string_view(name).substr((is_aligned ? kAligned : kCorrection).size());
-  WEIR_TRY(const double number, parse_number(digits, table.line));
-  if (number < 1 || number > 1e15 || number != std::floor(number)) {
-    return bad_line(table.line, concat("'", name, "' of table '", table.name, "' is not of a length in bytes"));
+  const std::string_view digits = name.substr((is_aligned ? kAligned : kCorrection).size());
+  double length = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
+  if (error != std::errc{} || end != digits.data() + digits.size()) {
+    return bad(node, concat("'", digits.substr(0, 40), "' is no number"));
   }
-  const auto length = static_cast<Offset>(number);
-  CorrectionRow& row = rows[length];
-  row.length = length;
-  WEIR_TRY((is_aligned ? row.aligned : row.knots), read_knots(table, name, value));
+  if (!is_whole(length)) return bad(node, name, table, "is not of a length in bytes");
+  CorrectionRow& row = rows[static_cast<Offset>(length)];
+  row.length = static_cast<Offset>(length);
+  WEIR_TRY((is_aligned ? row.aligned : row.knots), read_knots(table, name, node));
   return Status::ok();
 }
 
@@ -188,36 +176,40 @@ Result<Regime> read_regime(const Table& table) {
   Regime regime;
   WEIR_TRY(regime.working_set, positive(table, "working_set"));
   WEIR_TRY(const std::vector<double> phi, numbers(table, "phi"));
-  if (phi.size() != 3 || phi[0] + phi[2] <= 0)
-    return bad_line(table.line, concat("'phi' of table '", table.name, "' is not [a, b, c]"));
+  if (phi.size() != 3 || phi[0] + phi[2] <= 0) {
+    return bad(*table.values.get("phi"), "phi", table, "is not [a, b, c]");
+  }
   regime.phi = {phi[0], phi[1], phi[2]};
   WEIR_TRY(regime.line_seconds, number(table, "line_seconds"));
   WEIR_TRY(regime.page_seconds, number(table, "page_seconds"));
   std::map<Offset, CorrectionRow> rows;
-  for (const auto& [name, value] : table.values) WEIR_RETURN_IF_ERROR(read_row(table, name, value, rows));
+  for (const auto& [name, node] : table.values) WEIR_RETURN_IF_ERROR(read_row(table, name.str(), node, rows));
   for (auto& [length, row] : rows) regime.rows.push_back(std::move(row));
   return regime;
 }
 
-Status add_regime(const Table& table, CopyModel& model) {
-  WEIR_TRY(Regime regime, read_regime(table));
-  if (!model.regimes.empty() && regime.working_set <= model.regimes.back().working_set) {
-    return bad_line(table.line, concat("tables '", table.name, "' are not in the order of their working sets"));
+Status read_regimes(const toml::node& node, std::string_view name, CopyModel& model) {
+  if (!node.is_array_of_tables()) return bad(node, concat("'", name, "' is not a list of tables [[", name, "]]"));
+  for (const toml::node& one : *node.as_array()) {
+    WEIR_TRY(Regime regime, read_regime({name, *one.as_table()}));
+    if (!model.regimes.empty() && regime.working_set <= model.regimes.back().working_set) {
+      return bad(one, concat("tables '", name, "' are not in the order of their working sets"));
+    }
+    model.regimes.push_back(std::move(regime));
   }
-  model.regimes.push_back(std::move(regime));
   return Status::ok();
 }
 
 Status read_machine(const Table& table, Machine& machine) {
-  const auto description = table.values.find("description");
-  if (description != table.values.end() && description->second.is_text) machine.description = description->second.text;
+  machine.description = table.values["description"].value_or(std::string());
   WEIR_TRY(machine.line_bytes, whole(table, "line_bytes"));
   WEIR_TRY(machine.page_bytes, whole(table, "page_bytes"));
   WEIR_TRY(const std::vector<double> bytes, numbers(table, "cache_bytes"));
   WEIR_TRY(const std::vector<double> ways, numbers(table, "cache_ways"));
-  if (bytes.size() != ways.size()) return bad_line(table.line, "'cache_bytes' and 'cache_ways' differ in length");
+  const toml::node& node = *table.values.get("cache_bytes");
+  if (bytes.size() != ways.size()) return bad(node, "'cache_bytes' and 'cache_ways' differ in length");
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] < 1 || bytes[i] > 1e15 || ways[i] > 1e6) return bad_line(table.line, "a cache has an absurd size");
+    if (bytes[i] < 1 || bytes[i] > 1e15 || ways[i] > 1e6) return bad(node, "a cache has an absurd size");
     machine.caches.push_back({static_cast<Offset>(bytes[i]), static_cast<Offset>(ways[i])});
   }
   WEIR_TRY(machine.pack.turn_seconds, number(table, "pack_turn_seconds"));
@@ -225,17 +217,33 @@ Status read_machine(const Table& table, Machine& machine) {
   return Status::ok();
 }
 
+Status read_network(const Table& table, std::optional<Network>& network) {
+  network.emplace();
+  WEIR_TRY(network->latency_seconds, positive(table, "latency_seconds"));
+  WEIR_TRY(network->bytes_per_second, positive(table, "bytes_per_second"));
+  return Status::ok();
+}
+
 Status check_version(const Table& top) {
-  const auto format = top.values.find("format");
-  if (format == top.values.end() || format->second.text != kFormat) {
+  if (top.values["format"].value<std::string_view>() != kFormat) {
     return bad_line(1, concat("this is no machine model: it does not say format = \"", kFormat, "\""));
   }
   WEIR_TRY(const double version, number(top, "version"));
   if (version != kVersion) {
-    return bad_line(
-        1, concat("version ", static_cast<Offset>(version), " is not known, only ", static_cast<Offset>(kVersion)));
+    return bad(*top.values.get("version"), fmt::format("version {} is not known, only {}", version, kVersion));
   }
   return Status::ok();
+}
+
+Status read_table(std::string_view name, const toml::node& node, Machine& machine) {
+  if (name == "pack") return read_regimes(node, name, machine.pack);
+  if (name == "unpack") return read_regimes(node, name, machine.unpack);
+  if (name == "copy") return read_regimes(node, name, machine.copy);
+  if (!node.is_table() && !node.is_array_of_tables()) return Status::ok();  // a name of later versions
+  const toml::table* values = node.as_table();
+  if (values != nullptr && name == "machine") return read_machine({name, *values}, machine);
+  if (values != nullptr && name == "network") return read_network({name, *values}, machine.network);
+  return bad(node, concat("there is no table '", name, "' in this version"));
 }
 
 }  // namespace
@@ -247,11 +255,13 @@ std::string print(const Machine& machine) {
     bytes += fmt::format("{}{}", bytes.empty() ? "" : ", ", cache.bytes);
     ways += fmt::format("{}{}", ways.empty() ? "" : ", ", cache.ways);
   }
+  std::ostringstream description;
+  description << toml::value(machine.description);  // quoted and escaped
   std::string out = fmt::format(
       "# Written by 'weir model calibrate'.  Times in seconds, sizes in bytes.\n"
-      "format = \"{}\"\nversion = {}\n\n[machine]\ndescription = \"{}\"\nline_bytes = {}\npage_bytes = {}\n"
+      "format = \"{}\"\nversion = {}\n\n[machine]\ndescription = {}\nline_bytes = {}\npage_bytes = {}\n"
       "cache_bytes = [{}]\ncache_ways = [{}]\npack_turn_seconds = {}\nunpack_turn_seconds = {}\n",
-      kFormat, kVersion, machine.description, machine.line_bytes, machine.page_bytes, bytes, ways,
+      kFormat, kVersion, description.str(), machine.line_bytes, machine.page_bytes, bytes, ways,
       machine.pack.turn_seconds, machine.unpack.turn_seconds);
   if (machine.network) {
     out += fmt::format("\n[network]\nlatency_seconds = {}\nbytes_per_second = {}\n", machine.network->latency_seconds,
@@ -264,30 +274,11 @@ std::string print(const Machine& machine) {
 }
 
 Result<Machine> parse(const std::string& text) {
-  WEIR_TRY(const std::vector<Table> tables, parse_tables(text));
-  WEIR_RETURN_IF_ERROR(check_version(tables.front()));
+  WEIR_TRY(const toml::table top, parse_toml(text));
+  WEIR_RETURN_IF_ERROR(check_version({"", top}));
   Machine machine;
-  bool has_machine = false;
-  for (const Table& table : tables) {
-    if (table.name == "machine") {
-      WEIR_RETURN_IF_ERROR(read_machine(table, machine));
-      has_machine = true;
-    } else if (table.name == "network") {
-      Network network;
-      WEIR_TRY(network.latency_seconds, positive(table, "latency_seconds"));
-      WEIR_TRY(network.bytes_per_second, positive(table, "bytes_per_second"));
-      machine.network = network;
-    } else if (table.name == "pack") {
-      WEIR_RETURN_IF_ERROR(add_regime(table, machine.pack));
-    } else if (table.name == "unpack") {
-      WEIR_RETURN_IF_ERROR(add_regime(table, machine.unpack));
-    } else if (table.name == "copy") {
-      WEIR_RETURN_IF_ERROR(add_regime(table, machine.copy));
-    } else if (!table.name.empty()) {
-      return bad_line(table.line, concat("there is no table '", table.name, "' in this version"));
-    }
-  }
-  if (!has_machine) return bad_line(1, "table 'machine' is missing");
+  for (const auto& [name, node] : top) WEIR_RETURN_IF_ERROR(read_table(name.str(), node, machine));
+  if (!top.contains("machine")) return bad_line(1, "table 'machine' is missing");
   if (machine.pack.regimes.empty() || machine.unpack.regimes.empty()) {
     return bad_line(1, "tables 'pack' and 'unpack' are missing");
   }

@@ -78,6 +78,7 @@ TEST(MachineFileTest, RoundTripIsExact) {
   EXPECT_EQ(*parsed, with_corrections());
   Machine without = with_corrections();
   without.network.reset();
+  without.description = "a \"quoted\" name\\with\tall of it";
   EXPECT_EQ(*parse(print(without)), without);
 }
 
@@ -105,18 +106,25 @@ TEST(MachineFileTest, BadFilesAreNamed) {
     EXPECT_THAT(parse(text), StatusIs(ErrorCode::kCorrupt, HasSubstr(message)));
   };
   expect_bad("", "no machine model");
-  expect_bad("{\"json\": 1}", "expected 'name = value'");
+  expect_bad("{\"json\": 1}", "'{\"json\": 1}'");
   expect_bad(replaced(good, "weir-model", "other"), "no machine model");
   expect_bad(replaced(good, "version = 1", "version = 2"), "version 2 is not known");
-  expect_bad(replaced(good, "line_bytes = 64", "line_bytes = 64x"), "'64x' is no number");
+  expect_bad(replaced(good, "line_bytes = 64", "line_bytes = 64x"), "'line_bytes = 64x'");
   expect_bad(replaced(good, "line_bytes = 64", "line_bytes = 0"), "must be positive");
   expect_bad(replaced(good, "line_bytes = 64", "line_bytes = 1.5"), "not a whole number");
   expect_bad(replaced(good, "line_bytes = 64\n", ""), "has no numbers 'line_bytes'");
-  expect_bad(replaced(good, "line_bytes = 64\n", "line_bytes = 64\nline_bytes = 64\n"), "is there twice");
+  expect_bad(replaced(good, "line_bytes = 64\n", "line_bytes = 64\nline_bytes = 64\n"), "'line_bytes = 64'");
+  expect_bad(replaced(good, "line_bytes = 64", "line_bytes = \"64\""), "'line_bytes' of table 'machine' is no number");
+  expect_bad(replaced(good, "line_bytes = 64", "line_bytes = []"), "'line_bytes' of table 'machine' is not one number");
   expect_bad(replaced(good, "latency_seconds = ", "latency_seconds = -"), "is negative");
   expect_bad(replaced(good, "latency_seconds = ", "latency_seconds = nan #"), "is no number");
+  expect_bad(replaced(good, "latency_seconds = ", "latency_seconds = inf #"), "is no number");
+  expect_bad(replaced(good, "latency_seconds = ", "latency_seconds = 1e999 #"), "latency_seconds");
+  expect_bad(replaced(good, "latency_seconds = ", "latency_seconds = 99999999999999999999 #"), "latency_seconds");
   expect_bad(replaced(good, "[network]", "[net]"), "there is no table 'net'");
-  expect_bad(replaced(good, "[network]", "[network"), "is no table");
+  expect_bad(replaced(good, "[network]", "[network"), "'[network'");
+  expect_bad(replaced(good, "[network]", "[[network]]"), "there is no table 'network'");
+  expect_bad(replaced(replaced(good, "[[copy]]", "[copy]"), "[[copy]]", "[x]"), "'copy' is not a list of tables");
   expect_bad(replaced(good, "correction_8 = [12", "correction_8 = [20"), "do not ascend");
   expect_bad(replaced(good, "correction_8 = [12, ", "correction_8 = ["), "not a list of stride and correction");
   expect_bad(replaced(good, "aligned_8 = [1024", "aligned_8 = [8192"), "do not ascend");
@@ -124,7 +132,7 @@ TEST(MachineFileTest, BadFilesAreNamed) {
   expect_bad(replaced(good, "aligned_8", "aligned_"), "'' is no number");
   expect_bad(replaced(good, "aligned_8", "aligned_eight"), "'eight' is no number");
   for (const char* length : {"0", "-8", "1.5", "1e300"}) {
-    expect_bad(replaced(good, "correction_24", concat("correction_", length)), "not of a length in bytes");
+    expect_bad(replaced(good, "correction_24", concat("\"correction_", length, '"')), "not of a length in bytes");
   }
   expect_bad(replaced(good, "working_set = 4000000", "working_set = 1"), "order of their working sets");
   const std::string copies = good.substr(good.find("[[copy]]"));
@@ -144,6 +152,29 @@ TEST(MachineFileTest, EveryTruncationFailsOrIsWhole) {
 
 TEST(MachineFileTest, ErrorsNameTheLine) {
   EXPECT_EQ(parse("format = \"weir-model\"\n\nversion = one\n").status().location(), 3);
+  EXPECT_EQ(parse("format = \"weir-model\"\n\nversion = 3\n").status().location(), 3);
+}
+
+TEST(MachineFileTest, UnknownNamesAreIgnored) {
+  const std::string good = print(with_corrections());
+  EXPECT_EQ(*parse(replaced(good, "version = 1\n", "version = 1\nlater = [[1, 2], [\"x\"]]\n")), with_corrections());
+  EXPECT_EQ(*parse(replaced(good, "[machine]\n", "[machine]\nlater = true\n")), with_corrections());
+  EXPECT_EQ(*parse(replaced(good, "[[pack]]\n", "[[pack]]\nlater = { a = 1 }\n")), with_corrections());
+}
+
+TEST(MachineFileTest, DeepNestingIsRefused) {
+  const std::string head = "format = \"weir-model\"\nversion = 1\n";
+  const auto repeated = [](std::string_view text) {
+    std::string all;
+    for (int i = 0; i < 200'000; ++i) all += text;
+    return all;
+  };
+  for (const std::string& tail :
+       {concat("x = ", repeated("[")), concat("x = ", repeated("{a=")), concat("[x", repeated(".a"), "]\n"),
+        concat("x", repeated(". 1"), " = 1\n"), concat("x", repeated(" .1.1"), " = 1\n"),
+        concat("[[x", repeated(".\"=\".1"), "]]\n"), concat("x = {1", repeated(".1e1"), " = 1}\n")}) {
+    EXPECT_THAT(parse(head + tail), StatusIs(ErrorCode::kCorrupt)) << tail.substr(0, 20);
+  }
 }
 
 TEST(MachineFileTest, DefaultPathFollowsTheEnvironment) {

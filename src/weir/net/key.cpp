@@ -1,8 +1,6 @@
 #include <weir/net/net.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -12,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 
 namespace weir::net {
@@ -25,30 +25,6 @@ void start_sodium() {
   std::call_once(once, [] {
     if (sodium_init() < 0) std::abort();  // no source of random numbers: nothing can be trusted
   });
-}
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int fd() const { return fd_; }
-  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-Status system_error(std::string_view operation, const std::string& path) {
-  const int error = errno;
-  ErrorCode code = ErrorCode::kIoError;
-  if (error == ENOENT) code = ErrorCode::kNotFound;
-  if (error == EEXIST) code = ErrorCode::kExists;
-  if (error == EACCES || error == EPERM) code = ErrorCode::kPermission;
-  return {code, concat(operation, " ", path, ": ", std::strerror(error))};
 }
 
 /// The machine (by the number of its boot) and the network namespace.
@@ -72,32 +48,49 @@ Key Key::random() {
 
 Result<Key> Key::load(const std::string& path) {
   start_sodium();
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for a writer
-  if (!file.is_open()) return system_error("open key", path);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for a writer
+  if (!file.is_open()) return os_error(concat("open key ", path));
   struct stat status {};
-  if (::fstat(file.fd(), &status) != 0) return system_error("stat key", path);
+  if (::fstat(file.get(), &status) != 0) return os_error(concat("stat key ", path));
   if (!S_ISREG(status.st_mode))
     return invalid_argument(concat("key ", path, " is not a regular file: name the file that holds the key"));
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return Status(ErrorCode::kPermission, concat("key ", path, " is open to others: chmod 600 it, or make a new one"));
   std::array<std::byte, kKeyBytes + 1> bytes{};
-  const ssize_t got = ::read(file.fd(), bytes.data(), bytes.size());
-  if (got < 0) return system_error("read key", path);
+  const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
+  if (got < 0) return os_error(concat("read key ", path));
   if (static_cast<std::size_t>(got) != kKeyBytes)
     return corrupt(concat("key ", path, " does not have ", kKeyBytes, " bytes: make a new one"));
   return Key{{bytes.begin(), bytes.begin() + kKeyBytes}};
 }
 
 Status Key::save(const std::string& path) const {
-  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!file.is_open()) return system_error("create key", path);
-  const ssize_t put = ::write(file.fd(), bytes.data(), bytes.size());
-  if (put != static_cast<ssize_t>(bytes.size()) || ::fsync(file.fd()) != 0) {
-    const Status status = system_error("write key", path);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.is_open()) return os_error(concat("create key ", path));
+  const ssize_t put = ::write(file.get(), bytes.data(), bytes.size());
+  if (put != static_cast<ssize_t>(bytes.size()) || ::fsync(file.get()) != 0) {
+    const Status status = os_error(concat("write key ", path));
     ::unlink(path.c_str());
     return status;
   }
   return Status::ok();
+}
+
+std::string Key::to_hex() const {
+  std::string text(2 * bytes.size() + 1, '\0');
+  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  text.pop_back();
+  return text;
+}
+
+std::optional<Key> Key::from_hex(std::string_view text) {
+  Key key{std::vector<std::byte>(kKeyBytes)};
+  auto* const to = reinterpret_cast<unsigned char*>(key.bytes.data());
+  std::size_t count = 0;
+  const char* end = nullptr;
+  const int failed = sodium_hex2bin(to, kKeyBytes, text.data(), text.size(), nullptr, &count, &end);
+  if (failed != 0 || count != kKeyBytes || end != text.data() + text.size()) return std::nullopt;
+  return key;
 }
 
 Identity Identity::of_this_process() {

@@ -23,8 +23,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <weir/base/result.h>
@@ -57,6 +59,9 @@ struct Key {
   static Result<Key> load(const std::string& path);
   /// A new file, readable by its owner only.
   [[nodiscard]] Status save(const std::string& path) const;
+
+  [[nodiscard]] std::string to_hex() const;
+  static std::optional<Key> from_hex(std::string_view text);
 };
 
 /// Who calls, as the handshake said (the key vouches for it).

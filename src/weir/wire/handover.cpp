@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
@@ -20,7 +21,7 @@ namespace weir::wire {
 Result<Shown> Shown::of(int descriptor) {
   struct stat info {};
   if (fstat(descriptor, &info) != 0) {
-    return Status{ErrorCode::kIoError, concat("handover of memory: fstat: ", std::strerror(errno))};
+    return os_error(ErrorCode::kIoError, "handover of memory: fstat");
   }
   return Shown{descriptor, info.st_dev, info.st_ino};
 }
@@ -30,8 +31,8 @@ Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeli
     const std::string path = concat("/proc/", process, "/fd/", shown.number);
     weir::Descriptor opened(open(path.c_str(), mode | O_CLOEXEC));
     if (!opened.is_open()) {
-      return Status{errno == ENOENT ? ErrorCode::kUnavailable : ErrorCode::kPermission,
-                    concat("handover of memory: ", path, ": ", std::strerror(errno))};
+      return os_error(errno == ENOENT ? ErrorCode::kUnavailable : ErrorCode::kPermission,
+                      concat("handover of memory: ", path));
     }
     // Numbers of processes and descriptors are used again.
     WEIR_TRY(const Shown seen, Shown::of(opened.get()));
@@ -48,8 +49,7 @@ Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeli
 Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std::uint8_t> token,
                             std::chrono::milliseconds timeout) {
   const auto unavailable = [&](const char* step) {
-    return Status{ErrorCode::kUnavailable,
-                  concat("handover of memory from socket @", socket_name, ": ", step, ": ", std::strerror(errno))};
+    return os_error(ErrorCode::kUnavailable, concat("handover of memory from socket @", socket_name, ": ", step));
   };
   UnixAddress address;
   if (!make_abstract(socket_name, address)) {

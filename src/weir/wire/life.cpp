@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 
 namespace weir::wire {
@@ -17,9 +18,7 @@ namespace {
 
 using Word = std::atomic<std::uint32_t>;
 
-Status error(const char* step) {
-  return {ErrorCode::kIoError, concat("lifeline of a server: ", step, ": ", std::strerror(errno))};
-}
+Status error(const char* step) { return os_error(ErrorCode::kIoError, concat("lifeline of a server: ", step)); }
 
 }  // namespace
 

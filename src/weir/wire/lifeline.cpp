@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 
 namespace weir::wire {
@@ -18,7 +19,7 @@ Lifeline::~Lifeline() { munmap(const_cast<std::atomic<std::uint32_t>*>(word_), s
 
 Result<std::shared_ptr<Lifeline>> Lifeline::map(int descriptor) {
   const auto error = [](const char* step) {
-    return Status{ErrorCode::kIoError, concat("lifeline of a server: ", step, ": ", std::strerror(errno))};
+    return os_error(ErrorCode::kIoError, concat("lifeline of a server: ", step));
   };
   struct stat info {};
   if (fstat(descriptor, &info) != 0) return error("fstat");

@@ -1,5 +1,9 @@
 #include <weir/wire/path.h>
 
+#include <iterator>
+
+#include <fmt/format.h>
+
 #include <weir/base/text.h>
 
 namespace weir::wire {
@@ -9,11 +13,10 @@ namespace {
 constexpr std::size_t kMostShownBytes = 512;
 
 void append_escaped(std::string& out, std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
     if (byte < 0x20 || byte > 0x7e || character == '"' || character == '\\') {
-      out += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
     } else {
       out += character;
     }

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/cli/internal/bench_command.h>
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/exec.h>
@@ -92,7 +93,7 @@ std::vector<std::string> launcher(const BenchOptions& options) {
 }
 
 [[nodiscard]] Status cannot_start(const std::string& word, int code) {
-  return {ErrorCode::kIoError, concat("cannot start ", word, ": ", std::strerror(code))};
+  return os_error(ErrorCode::kIoError, concat("cannot start ", word), code);
 }
 
 // One after the other; this process becomes the last.

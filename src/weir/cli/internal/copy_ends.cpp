@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/hash.h>
+#include <weir/base/os_error.h>
 #include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>
@@ -27,20 +29,13 @@ using client::FileSystem;
 using client::TargetUsage;
 using client::View;
 
-std::uint64_t mix(std::initializer_list<std::uint64_t> words) {
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a, 64 bits at a time: it tells copies apart, no more
-  for (const std::uint64_t word : words) hash = (hash ^ word) * 0x100000001b3U;
-  return hash;
-}
-
-std::uint64_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
-
 // In the folder of `target`.  Short, whatever the name of the target: names have at most 255 bytes.
 std::string part_name(const std::string& target, std::optional<std::uint64_t> identity) {
   static std::atomic<std::uint64_t> next{0};
-  const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  const std::uint64_t digits = identity ? mix({*identity, hash_of(target)})
-                                        : mix({static_cast<std::uint64_t>(::getpid()), now, next++, hash_of(target)});
+  const std::uint64_t digits =
+      hash_of(identity ? concat(*identity, ' ', target)
+                       : concat(::getpid(), ' ', std::chrono::steady_clock::now().time_since_epoch().count(), ' ',
+                                next++, ' ', target));
   return fmt::format("{}.weir-part-{:016x}", target.substr(0, target.rfind('/') + 1), digits);
 }
 
@@ -74,8 +69,8 @@ class LocalSource final : public CopySource {
   Status read(Offset at, std::span<std::byte> buffer) override { return file_.read(at, buffer); }
   Result<std::size_t> read_next(std::span<std::byte> buffer) override { return file_.read_next(buffer); }
   [[nodiscard]] std::uint64_t identity() const override {
-    return mix({static_cast<std::uint64_t>(status_.st_size), static_cast<std::uint64_t>(status_.st_mtim.tv_sec),
-                static_cast<std::uint64_t>(status_.st_mtim.tv_nsec), status_.st_ino});
+    return hash_of(
+        concat(status_.st_size, ' ', status_.st_mtim.tv_sec, ' ', status_.st_mtim.tv_nsec, ' ', status_.st_ino));
   }
 
  private:
@@ -170,7 +165,7 @@ class LocalSink final : public CopySink {
   Status check_room(Offset bytes) override {
     const std::string folder = folder_of_target(target_);
     struct statvfs system {};
-    if (::statvfs(folder.c_str(), &system) != 0) return system_error_of(concat("cannot look at ", folder));
+    if (::statvfs(folder.c_str(), &system) != 0) return os_error(concat("cannot look at ", folder));
     const auto free = static_cast<Offset>(system.f_bavail) * static_cast<Offset>(system.f_frsize);
     return bytes - partial_ <= free ? Status::ok() : no_room(target_, bytes - partial_, free, "its disk");
   }
@@ -179,7 +174,7 @@ class LocalSink final : public CopySink {
   Status read(Offset at, std::span<std::byte> buffer) override { return file_.read(at, buffer); }
   Status finish(Offset bytes) override { return file_.finish(bytes); }
   Status publish() override {
-    if (::rename(file_.path().c_str(), target_.c_str()) != 0) return system_error_of(concat("cannot make ", target_));
+    if (::rename(file_.path().c_str(), target_.c_str()) != 0) return os_error(concat("cannot make ", target_));
     is_published_ = true;
     return Status::ok();
   }
@@ -298,10 +293,8 @@ Result<std::unique_ptr<CopySource>> open_weir_source(const FileSystem& fs, const
   WEIR_TRY(const File file, fs.open(path));
   WEIR_TRY(View bound, bind_view(file, view));
   const Offset size = bound.element().count_below(found.size);
-  const std::uint64_t part =
-      view ? mix({hash_of(layout::print(view->partition)), static_cast<std::uint64_t>(view->index)}) : 0;
-  const std::uint64_t identity =
-      mix({found.file, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(found.changed_ns), part});
+  const std::string part = view ? concat(view->index, ' ', layout::print(view->partition)) : "";
+  const std::uint64_t identity = hash_of(concat(found.file, ' ', size, ' ', found.changed_ns, ' ', part));
   return std::unique_ptr<CopySource>(std::make_unique<WeirSource>(std::move(bound), size, identity));
 }
 
@@ -311,7 +304,7 @@ Result<std::unique_ptr<CopySink>> make_local_sink(const std::string& path, const
   if (!S_ISREG(status.st_mode)) {
     auto file = std::make_unique<std::ofstream>(path, std::ios::binary);
     if (InterruptionGuard::is_interrupted()) return Status(ErrorCode::kIoError, kInterrupted);
-    if (!*file) return system_error_of(concat("cannot open ", path));
+    if (!*file) return os_error(concat("cannot open ", path));
     return std::unique_ptr<CopySink>(std::make_unique<StreamSink>(std::move(file), path));
   }
   // Of a symbolic link, the file is replaced and the link stays.
@@ -323,7 +316,7 @@ std::unique_ptr<CopySink> make_stream_sink(std::ostream& out) { return std::make
 
 Result<std::unique_ptr<CopySink>> make_weir_sink(const FileSystem& fs, const std::string& path,
                                                  const WeirSinkOptions& options) {
-  const std::uint64_t identity = mix({options.identity, hash_of(layout::print(options.layout))});
+  const std::uint64_t identity = hash_of(concat(options.identity, ' ', layout::print(options.layout)));
   const std::string name =
       options.view ? path : part_name(path, options.resumes ? std::optional(identity) : std::nullopt);
   WEIR_TRY(const OpenedFile opened, open_or_create(fs, name, options));

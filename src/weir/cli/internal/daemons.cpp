@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/fs_connect.h>
@@ -33,9 +34,7 @@ namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(10);
 
-Status system_error(const char* what) {
-  return {ErrorCode::kIoError, concat("start servers: ", what, ": ", std::strerror(errno))};
-}
+Status system_error(const char* what) { return os_error(ErrorCode::kIoError, concat("start servers: ", what)); }
 
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -144,9 +143,9 @@ Status save_processes(const DaemonOptions& options, const std::string& connectio
   if (options.ahead_bytes) file << "ahead " << *options.ahead_bytes << '\n';
   file.close();
   if (file && std::rename(draft.c_str(), path.c_str()) == 0) return Status::ok();
-  const std::string why = std::strerror(errno);
+  const int error = errno;
   std::remove(draft.c_str());
-  return {ErrorCode::kIoError, concat("cannot write ", path, ": ", why)};
+  return os_error(ErrorCode::kIoError, concat("cannot write ", path), error);
 }
 
 // How servers were started, as far as that matters for starting one again.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 
 namespace weir::cli::internal {
@@ -134,7 +134,7 @@ Result<ChildEnd> run_child(const ChildOptions& options, const std::function<int(
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
   const pid_t process = ::fork();
-  if (process < 0) return Status(ErrorCode::kIoError, concat("cannot start a process: fork: ", std::strerror(errno)));
+  if (process < 0) return os_error(ErrorCode::kIoError, "cannot start a process: fork");
   if (process == 0) {
     ::prctl(PR_SET_PDEATHSIG, options.orphan_signal);
     if (::getppid() != parent) ::_exit(1);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/parallel_copy.h>
@@ -159,7 +160,7 @@ Result<Drain> Drain::start(const DrainOptions& options, Console& console) {
   const pid_t parent = ::getpid();
   const pid_t process = ::fork();
   if (process < 0) {
-    return Status(ErrorCode::kIoError, concat("start the process of --drain: fork: ", std::strerror(errno)));
+    return os_error(ErrorCode::kIoError, "start the process of --drain: fork");
   }
   if (process == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

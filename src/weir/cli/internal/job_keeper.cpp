@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/job_slurm.h>
@@ -33,12 +34,11 @@ constexpr auto kCommandPatience = std::chrono::seconds(3);
 constexpr auto kTimeToBegin = std::chrono::milliseconds(200);
 constexpr auto kServerPatience = std::chrono::seconds(30);
 
-Status keeper_error(const std::string& what) { return {ErrorCode::kIoError, concat(what, ": ", std::strerror(errno))}; }
-
 Result<std::string> make_folder(const std::string& base) {
   std::string folder = concat(base, "/", kFolderPrefix, "XXXXXX");
   if (::mkdtemp(folder.data()) == nullptr) {
-    return keeper_error(concat("cannot make a folder for the job in ", base, " (WEIR_JOB_DIR names another place)"));
+    return os_error(ErrorCode::kIoError,
+                    concat("cannot make a folder for the job in ", base, " (WEIR_JOB_DIR names another place)"));
   }
   return folder;
 }
@@ -137,7 +137,7 @@ Result<JobKeeper> JobKeeper::start(const KeeperOptions& options) {
   WEIR_TRY(PipeEnds up, make_pipe());
   WEIR_TRY(PipeEnds down, make_pipe());
   const pid_t keeper = ::fork();
-  if (keeper < 0) return keeper_error("start the keeper of the job: fork");
+  if (keeper < 0) return os_error(ErrorCode::kIoError, "start the keeper of the job: fork");
   if (keeper == 0) {
     settle_in_background(Session::kCallers, "", down.read.get(), up.write.get());
     // The other ends are closed already; their owners must not close a number that is used again.

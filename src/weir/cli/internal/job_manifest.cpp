@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 
 namespace weir::cli::internal {
@@ -25,7 +26,7 @@ Status Manifest::add(const std::string& path, const client::Stat& found, std::in
   out << found.file << ' ' << found.size << ' ' << found.changed_ns << ' ' << version << ' ' << path << '\0';
   out.close();
   if (out) return Status::ok();
-  return {ErrorCode::kIoError, concat("cannot write ", file_, ": ", std::strerror(errno))};
+  return os_error(ErrorCode::kIoError, concat("cannot write ", file_));
 }
 
 bool Manifest::holds(const std::string& path, const client::Stat& found, std::int64_t version) const {

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/random_id.h>
 #include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/fs_connect.h>
@@ -140,7 +141,7 @@ Result<std::unique_ptr<SlurmServers>> SlurmServers::start(const DaemonOptions& o
   WEIR_TRY(PipeEnds down, make_pipe());
   WEIR_TRY(PipeEnds up, make_pipe());
   const pid_t srun = ::fork();
-  if (srun < 0) return Status(ErrorCode::kIoError, concat("start srun: fork: ", std::strerror(errno)));
+  if (srun < 0) return os_error(ErrorCode::kIoError, "start srun: fork");
   if (srun == 0) become_srun(srun_command(options, key_file), down, up, options.log_file);
   std::unique_ptr<SlurmServers> servers(
       new SlurmServers(Process::find(srun), {std::move(up.read), std::move(down.write)}, options.log_file));

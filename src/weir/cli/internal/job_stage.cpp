@@ -7,6 +7,8 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
+
 namespace weir::cli::internal {
 
 namespace {
@@ -210,7 +212,7 @@ std::optional<std::string> StageOut::target_of(const std::string& path) const {
 
 Status check_stage_in(const Stage& stage) {
   if (::access(stage.source.c_str(), R_OK) == 0) return Status::ok();
-  return {ErrorCode::kNotFound, concat("--stage-in ", stage.source, ": ", std::strerror(errno))};
+  return os_error(ErrorCode::kNotFound, concat("--stage-in ", stage.source));
 }
 
 Status check_stage_out(const StageOut& stage) {
@@ -219,8 +221,7 @@ Status check_stage_out(const StageOut& stage) {
   if (stage.is_pattern && !target.has_filename()) target = target.parent_path();  // DIR/ is made, too
   const fs::path folder = fs::is_directory(target, error) ? target : target.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return Status::ok();
-  return {ErrorCode::kIoError,
-          concat("--stage-out ", stage.source, ": cannot write to ", folder.string(), ": ", std::strerror(errno))};
+  return os_error(ErrorCode::kIoError, concat("--stage-out ", stage.source, ": cannot write to ", folder.string()));
 }
 
 Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout, Manifest& copied,

@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <cstdint>
+#include <iterator>
+
+#include <fmt/format.h>
 
 namespace weir::cli::internal {
 namespace {
@@ -15,11 +18,7 @@ void append_escaped(std::string& out, char character) {
     case '\t': out += "\\t"; return;
     default: break;
   }
-  constexpr char kDigits[] = "0123456789abcdef";
-  const auto code = static_cast<std::uint8_t>(character);
-  out += "\\u00";
-  out += kDigits[code >> 4];
-  out += kDigits[code & 15];
+  fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<std::uint8_t>(character));
 }
 
 bool is_plain(char character) {

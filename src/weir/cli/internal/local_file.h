@@ -13,9 +13,6 @@
 
 namespace weir::cli::internal {
 
-/// The error of the system call that just failed: "<what>: No space left on device".
-Status system_error_of(const std::string& what);
-
 class LocalFile {
  public:
   /// \error kNotFound, kExists, kPermission, kIoError

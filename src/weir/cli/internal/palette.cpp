@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace weir::cli::internal {
 namespace {
 
@@ -40,15 +42,7 @@ Rgb element_color(Offset index, Offset count) {
 
 bool is_light(Rgb color) { return 299 * color.red + 587 * color.green + 114 * color.blue > 128 * 1000; }
 
-std::string to_hex(Rgb color) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "#";
-  for (const std::uint8_t channel : {color.red, color.green, color.blue}) {
-    text += kDigits[channel >> 4];
-    text += kDigits[channel & 15];
-  }
-  return text;
-}
+std::string to_hex(Rgb color) { return fmt::format("#{:02x}{:02x}{:02x}", color.red, color.green, color.blue); }
 
 int to_terminal_color(Rgb color) {
   // The cube's levels are 0, 95, 135, 175, 215, 255.

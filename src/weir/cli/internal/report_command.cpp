@@ -1,5 +1,6 @@
 // weir report: a page about I/O, from the traces that ranks wrote.
 
+#include <weir/base/os_error.h>
 #include <weir/cli/internal/report_command.h>
 
 #include <cerrno>
@@ -24,7 +25,7 @@ Status write_file(const std::string& file, const std::string& text) {
   out << text;
   out.close();
   if (out) return Status::ok();
-  return {ErrorCode::kIoError, concat("cannot write the report to ", file, ": ", std::strerror(errno))};
+  return os_error(ErrorCode::kIoError, concat("cannot write the report to ", file));
 }
 
 Result<int> report(const ReportOptions& options, Console& console) {
@@ -55,7 +56,7 @@ Status check_report_file(const std::string& file) {
   const int code = errno;
   if (is_good && !was_there) ::unlink(file.c_str());
   if (is_good) return Status::ok();
-  return {ErrorCode::kIoError, concat("--report ", file, ": cannot be written: ", std::strerror(code))};
+  return os_error(ErrorCode::kIoError, concat("--report ", file, ": cannot be written"), code);
 }
 
 void add_report(CLI::App& app, Selection& selection) {

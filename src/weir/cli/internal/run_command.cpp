@@ -4,6 +4,7 @@
 // goes.  A keeper (job_keeper.h) owns what must not be left behind; this process starts the other parts one after the
 // other, each in a process of its own.
 
+#include <weir/base/os_error.h>
 #include <weir/cli/internal/run_command.h>
 
 #include <algorithm>
@@ -160,7 +161,7 @@ Result<int> copy_in_child(const std::function<Result<int>()>& copy, Console& con
 [[nodiscard]] int become(const Launch& launch, Console& console) {
   for (const Setting& one : launch.environment) ::setenv(one.name.c_str(), one.value.c_str(), 1);
   const int code = exec_words(launch.words);
-  console.err << "weir run: cannot start " << launch.words.front() << ": " << std::strerror(code) << std::endl;
+  console.err << "weir run: " << os_error(concat("cannot start ", launch.words.front()), code).message() << std::endl;
   return code == ENOENT ? kExitNoCommand : kExitCannotStart;
 }
 

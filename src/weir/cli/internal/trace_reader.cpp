@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -18,12 +19,6 @@ constexpr std::int64_t kMostPlace = std::int64_t{1} << 61;   // moments and offs
 constexpr std::int64_t kMostAmount = std::int64_t{1} << 50;  // what is added up
 constexpr char kFirstWord[] = "weir-trace";
 
-int digit_of(char character) {
-  if (character >= '0' && character <= '9') return character - '0';
-  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
-  return -1;
-}
-
 std::optional<std::string> decode(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -31,10 +26,11 @@ std::optional<std::string> decode(std::string_view text) {
       out += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? digit_of(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? digit_of(text[i + 2]) : -1;
-    if (high < 0 || low < 0) return std::nullopt;
-    out += static_cast<char>(high * 16 + low);
+    const std::string_view digits = text.substr(i + 1, 2);
+    std::uint8_t code = 0;
+    const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16).ptr;
+    if (digits.size() != 2 || end != digits.data() + 2) return std::nullopt;
+    out += static_cast<char>(code);
     i += 2;
   }
   return out;

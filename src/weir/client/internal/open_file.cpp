@@ -5,8 +5,8 @@
 #include <thread>
 
 #include <weir/base/text.h>
+#include <weir/client/internal/about.h>
 #include <weir/client/internal/bound_view.h>
-#include <weir/client/internal/describe.h>
 #include <weir/log/log.h>
 
 namespace weir::client::internal {

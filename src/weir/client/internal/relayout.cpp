@@ -25,8 +25,8 @@
 #include <cstring>
 
 #include <weir/base/text.h>
+#include <weir/client/internal/about.h>
 #include <weir/client/internal/bound_view.h>
-#include <weir/client/internal/describe.h>
 
 namespace weir::client::internal {
 
@@ -226,7 +226,7 @@ Status relayout(const std::shared_ptr<Session>& session, const std::string& path
   if (done == Outcome::kDone) {
     // Before the old subfiles go: what is known of these may be all that is left one day.
     const Result<wire::AttributesT> now = look_up(*session, path);
-    if (session->keeps_about() && now.is_ok()) (void)describe(*session, path, *now);
+    if (session->keeps_about() && now.is_ok()) (void)write_about(*session, path, *now);
     return remove_subfiles(*session, *old_file);
   }
   if (done == Outcome::kNotDone) {

@@ -11,16 +11,12 @@
 
 #include <weir/base/aligned_memory.h>
 #include <weir/base/huge_pages.h>
+#include <weir/base/madvise.h>
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 #include <weir/wire/handover.h>
-
-// Newer than the headers of some systems; older kernels answer EINVAL.
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace weir::client::internal {
 
@@ -44,9 +40,7 @@ std::atomic<int> kept_files{0};
 // Linux enters as many pages that are there around one that is read.
 constexpr std::uintptr_t kEnteredAround = 65536;
 
-Status system_error(const char* call) {
-  return {ErrorCode::kIoError, concat("memory of a subfile: ", call, ": ", std::strerror(errno))};
-}
+Status system_error(const char* call) { return os_error(ErrorCode::kIoError, concat("memory of a subfile: ", call)); }
 
 wire::Shown shown(const std::unique_ptr<wire::Descriptor>& descriptor) {
   if (!descriptor) return {};
@@ -153,7 +147,7 @@ bool MappedSubfile::prepare(Offset from, Offset to) {
     if (prepared_[static_cast<std::size_t>(chunk)] || !storage::test_bit(control().full, chunk)) continue;
     if (storage::is_made(control(), chunk)) {
       touch(chunk);
-    } else if (!enter(chunk, chunk + 1)) {
+    } else if (!enter(chunk)) {
       return false;
     }
   }
@@ -220,13 +214,13 @@ bool MappedSubfile::make(Offset chunk, bool may_be_huge) {
   return true;
 }
 
-// Chunks [first, end); false if there is no memory for them.
-bool MappedSubfile::enter(Offset first, Offset end) {
-  const auto bytes = static_cast<std::size_t>((end - first) * kChunkBytes);
+// False if there is no memory for it.
+bool MappedSubfile::enter(Offset chunk) {
   // For reading, whatever comes next: pages that exist are then entered many at a time, and can be written as well.
   // Kernels without it answer EINVAL, and pages are entered when they are first touched.
-  if (::madvise(data() + first * kChunkBytes, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
-  std::fill(prepared_.begin() + first, prepared_.begin() + end, true);
+  std::byte* const from = data() + chunk * kChunkBytes;
+  if (::madvise(from, static_cast<std::size_t>(kChunkBytes), MADV_POPULATE_READ) != 0 && errno != EINVAL) return false;
+  prepared_[static_cast<std::size_t>(chunk)] = true;
   return true;
 }
 

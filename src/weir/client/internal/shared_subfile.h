@@ -71,7 +71,7 @@ class MappedSubfile {
   void keep(int descriptor);
   [[nodiscard]] bool has_huge_pages() const;
   [[nodiscard]] bool make(Offset chunk, bool may_be_huge);
-  bool enter(Offset first, Offset end);
+  bool enter(Offset chunk);
   void touch(Offset chunk);
   [[nodiscard]] std::uint32_t state() const { return control().state.load(std::memory_order_acquire); }
   std::byte* base_;

@@ -7,14 +7,17 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/layout/match.h>
 #include <weir/layout/view_layout.h>
@@ -51,10 +54,7 @@ class Line {
         text_ += character;
         continue;
       }
-      constexpr char kDigits[] = "0123456789abcdef";
-      text_ += '%';
-      text_ += kDigits[code >> 4];
-      text_ += kDigits[code & 15];
+      fmt::format_to(std::back_inserter(text_), "%{:02x}", code);
     }
     return *this;
   }
@@ -275,7 +275,7 @@ class Tracer {
     }
     const std::string name = concat(std::getenv("WEIR_TRACE"), '/', host_name(), '.', ::getpid(), ".trace");
     out_ = Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
-    if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: cannot write {}: {}", name, std::strerror(errno));
+    if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: {}", os_error(concat("cannot write ", name)).message());
     write(Line("weir-trace")
               .add("version", 1)
               .add("host", host_name())
@@ -380,7 +380,7 @@ class Tracer {
     while (out_.is_open() && !text.empty()) {
       const ssize_t written = uninterrupted([&] { return ::write(out_.get(), text.data(), text.size()); });
       if (written < 0) {
-        WEIR_LOG_WARN("WEIR_TRACE: stopped: {}", std::strerror(errno));
+        WEIR_LOG_WARN("WEIR_TRACE: {}", os_error("stopped").message());
         out_ = Descriptor();
         return;
       }

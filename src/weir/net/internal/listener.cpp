@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 #include <weir/net/internal/errors.h>
@@ -300,7 +301,7 @@ Result<std::unique_ptr<Listener>> ProcessListener::create(const Address& address
                                                           const ListenOptions& options) {
   std::unique_ptr<ProcessListener> self(new ProcessListener(key, handler, options));
   self->wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (self->wake_fd_ < 0) return Status(ErrorCode::kIoError, concat("eventfd: ", std::strerror(errno)));
+  if (self->wake_fd_ < 0) return os_error(ErrorCode::kIoError, "eventfd");
   WEIR_RETURN_IF_ERROR(self->listen(address));
   return std::unique_ptr<Listener>(std::move(self));
 }

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 
@@ -31,7 +32,7 @@ constexpr std::size_t padded(std::size_t bytes) {
 }
 
 Status io_error(const char* step) {
-  return {ErrorCode::kIoError, concat("shared memory for messages: ", step, ": ", std::strerror(errno))};
+  return os_error(ErrorCode::kIoError, concat("shared memory for messages: ", step));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
 #include <weir/log/log.h>
@@ -228,7 +229,7 @@ RingWorker::~RingWorker() {
 Result<std::unique_ptr<RingWorker>> RingWorker::create(OnFrame on_frame) {
   std::unique_ptr<RingWorker> self(new RingWorker(std::move(on_frame)));
   self->events_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
-  if (!self->events_.is_open()) return Status(ErrorCode::kIoError, concat("epoll_create1: ", std::strerror(errno)));
+  if (!self->events_.is_open()) return os_error(ErrorCode::kIoError, "epoll_create1");
   return self;
 }
 
@@ -242,7 +243,7 @@ bool RingWorker::watch(int descriptor, RingLink* link) {
 Status RingWorker::listen(std::string_view name, std::function<bool(const std::shared_ptr<Link>&)> on_link) {
   WEIR_TRY(Descriptor listener, listen_abstract(name));
   if (!watch(listener.get(), nullptr)) {
-    return {ErrorCode::kIoError, concat("socket @", name, ": epoll_ctl: ", std::strerror(errno))};
+    return os_error(ErrorCode::kIoError, concat("socket @", name, ": epoll_ctl"));
   }
   listener_ = std::move(listener);
   on_link_ = std::move(on_link);
@@ -308,8 +309,7 @@ void RingWorker::look_at(RingLink& link) {
   char byte = 0;
   const ssize_t received = ::recv(link.socket(), &byte, 1, MSG_DONTWAIT);
   if (received == 0) link.fail({ErrorCode::kUnavailable, "connection: the other end is gone"});
-  if (received < 0 && errno != EAGAIN && errno != EINTR)
-    link.fail({ErrorCode::kUnavailable, concat("connection: ", std::strerror(errno))});
+  if (received < 0 && errno != EAGAIN && errno != EINTR) link.fail(os_error(ErrorCode::kUnavailable, "connection"));
 }
 
 bool RingWorker::look_at_sockets() {

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/text.h>
 
 namespace weir::redist::internal {
@@ -16,22 +18,8 @@ namespace weir::redist::internal {
 namespace {
 
 Status failed(const char* what, const std::string& name, int error) {
-  return {ErrorCode::kIoError, concat("shared memory ", name, ": ", what, ": ", std::strerror(error))};
+  return os_error(ErrorCode::kIoError, concat("shared memory ", name, ": ", what), error);
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 Result<std::byte*> map(const Descriptor& file, const std::string& name, Offset bytes) {
   void* data = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -43,7 +31,7 @@ Result<std::byte*> map(const Descriptor& file, const std::string& name, Offset b
 
 Result<SharedMemory> SharedMemory::create(const std::string& name, Offset bytes) {
   const Descriptor file(::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  if (file.get() < 0) return failed("shm_open", name, errno);
+  if (!file.is_open()) return failed("shm_open", name, errno);
   SharedMemory memory;
   memory.name_ = name;  // from here on the destructor removes it
   // Without this, a file system that is full would show as a bus error in the middle of an exchange.
@@ -57,7 +45,7 @@ Result<SharedMemory> SharedMemory::create(const std::string& name, Offset bytes)
 
 Result<SharedMemory> SharedMemory::open(const std::string& name) {
   const Descriptor file(::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
-  if (file.get() < 0) return failed("shm_open", name, errno);
+  if (!file.is_open()) return failed("shm_open", name, errno);
   struct stat attributes {};
   if (::fstat(file.get(), &attributes) != 0) return failed("fstat", name, errno);
   SharedMemory memory;

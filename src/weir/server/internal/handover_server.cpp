@@ -12,6 +12,7 @@
 #include <future>
 #include <span>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
@@ -26,9 +27,7 @@ using Clock = std::chrono::steady_clock;
 // One that connects and says nothing must not keep others waiting.
 constexpr std::chrono::milliseconds kClientTimeout{200};
 
-Status io_error(const char* step) {
-  return {ErrorCode::kIoError, concat("handover of memory: ", step, ": ", std::strerror(errno))};
-}
+Status io_error(const char* step) { return os_error(ErrorCode::kIoError, concat("handover of memory: ", step)); }
 
 std::string random_name() {
   unsigned char bytes[16];

@@ -23,17 +23,15 @@ namespace {
 
 constexpr std::string_view kVersionLine = "weir disk store, version 3\n";
 constexpr std::size_t kMostSettingsBytes = 4096;
-constexpr std::string_view kHexDigits = "0123456789abcdef";
+constexpr int kFolders = 256;  // 00 to ff
 
 std::string settings_path(const std::string& directory) { return directory + "/settings"; }
 std::string fences_path(const std::string& directory) { return directory + "/fences"; }
 
 bool has_folders(const std::string& directory) {
-  for (const char high : kHexDigits) {
-    for (const char low : kHexDigits) {
-      std::error_code error;
-      if (std::filesystem::is_directory(fmt::format("{}/{}{}", directory, high, low), error)) return true;
-    }
+  for (int folder = 0; folder < kFolders; ++folder) {
+    std::error_code error;
+    if (std::filesystem::is_directory(fmt::format("{}/{:02x}", directory, folder), error)) return true;
   }
   return false;
 }
@@ -194,8 +192,8 @@ Status DiskDirectory::sync_file_system() const {
 }
 
 Status DiskDirectory::visit_files(const Visit& visit) const {
-  for (const char high : kHexDigits) {
-    for (const char low : kHexDigits) WEIR_RETURN_IF_ERROR(visit_folder({high, low}, visit));
+  for (int folder = 0; folder < kFolders; ++folder) {
+    WEIR_RETURN_IF_ERROR(visit_folder(fmt::format("{:02x}", folder), visit));
   }
   return Status::ok();
 }

@@ -11,24 +11,11 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 
 namespace weir::storage::internal {
 namespace {
-
-ErrorCode code_of(int error) {
-  switch (error) {
-    // EFBIG: the file system's or the process's limit for one file.  To the caller that is room it cannot have.
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG: return ErrorCode::kNoSpace;
-    case EROFS:
-    case EACCES:
-    case EPERM: return ErrorCode::kPermission;
-    case ENOENT: return ErrorCode::kNotFound;
-    default: return ErrorCode::kIoError;
-  }
-}
 
 struct Ending {
   FileKind kind;
@@ -54,7 +41,7 @@ std::string name_of(PartName part, FileKind kind) {
 }  // namespace
 
 Status os_error(std::string_view operation, const std::string& path, int error) {
-  return {code_of(error), fmt::format("{} {}: {}", operation, path, std::strerror(error))};
+  return weir::os_error(fmt::format("{} {}", operation, path), error);
 }
 
 Result<Descriptor> open_file(const std::string& path, int flags) {

@@ -17,6 +17,7 @@
 #include <string>
 
 #include <weir/base/huge_pages.h>
+#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/storage/internal/memory_files.h>
@@ -38,7 +39,7 @@ Offset most_descriptors() {
 }
 
 Status system_error(const char* call, Offset bytes) {
-  return {ErrorCode::kIoError, concat("memory of a subfile: ", call, " of ", bytes, " bytes: ", std::strerror(errno))};
+  return os_error(ErrorCode::kIoError, concat("memory of a subfile: ", call, " of ", bytes, " bytes"));
 }
 
 int retry_fallocate(int descriptor, int mode, Offset from, Offset to) {

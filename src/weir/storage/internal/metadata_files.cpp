@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/system_call.h>
 #include <weir/log/log.h>
 #include <weir/storage/internal/disk_files.h>
 
@@ -23,12 +24,9 @@ std::string reserve_path(const std::string& directory) { return directory + "/re
 
 // Takes room without making the file longer.
 Status take_room(const Descriptor& file, const std::string& path, Offset from, Offset to) {
-  int error = 0;
-  do {
-    error = ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, from, to - from) == 0 ? 0 : errno;
-  } while (error == EINTR);
-  if (error == 0 || error == EOPNOTSUPP || error == ENOSYS) return Status::ok();
-  return os_error("take room for", path, error);
+  const int done = uninterrupted([&] { return ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, from, to - from); });
+  if (done == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return Status::ok();
+  return os_error("take room for", path, errno);
 }
 
 // A file of its own with room; not there if that cannot be had.

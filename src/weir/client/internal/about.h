@@ -19,9 +19,9 @@ std::vector<std::uint8_t> about_of(const std::string& path, const wire::Attribut
 /// Whether the About that was kept says of the file what is true of it now.
 bool is_up_to_date(const wire::AboutT& about, const std::string& path, const wire::AttributesT& attributes);
 
-/// Describes the first wire::kDescribedAtOnce subfiles, if stores keep that.
+/// Writes the About of the first wire::kDescribedAtOnce subfiles, if stores keep that.
 /// \returns the first error; nothing depends on it: sync and fsck tell it again
-Status describe(Session& session, const std::string& path, const wire::AttributesT& attributes,
-                bool is_pending = false);
+Status write_about(Session& session, const std::string& path, const wire::AttributesT& attributes,
+                   bool is_pending = false);
 
 }  // namespace weir::client::internal

@@ -1,4 +1,4 @@
-#include <weir/client/internal/describe.h>
+#include <weir/client/internal/about.h>
 
 #include <algorithm>
 
@@ -38,7 +38,7 @@ bool is_up_to_date(const wire::AboutT& about, const std::string& path, const wir
          (kept.layout.empty() || (kept.layout == attributes.layout && kept.targets == attributes.targets));
 }
 
-Status describe(Session& session, const std::string& path, const wire::AttributesT& attributes, bool is_pending) {
+Status write_about(Session& session, const std::string& path, const wire::AttributesT& attributes, bool is_pending) {
   if (!session.keeps_about() || attributes.is_directory) return Status::ok();
   std::vector<Outgoing> calls;
   const auto count = std::min<std::size_t>(attributes.targets.size(), wire::kDescribedAtOnce);

@@ -1,0 +1,10 @@
+#include <weir/base/hash.h>
+
+#define XXH_INLINE_ALL  // no shared library to load
+#include <xxhash.h>
+
+namespace weir {
+
+std::uint64_t hash_of(std::string_view bytes) noexcept { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+}  // namespace weir
