@@ -3,9 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <map>
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -16,7 +14,6 @@
 #include <weir/base/system_call.h>
 #include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/parallel_copy.h>
-#include <weir/cli/internal/trace_reader.h>
 
 namespace weir::cli::internal {
 
@@ -72,7 +69,7 @@ class DrainLoop {
 
   const DrainOptions& options_;
   Console& console_;
-  OpenFiles files_;
+  trace::OpenFiles files_;
   Manifest manifest_;
   std::map<std::string, std::int64_t> tried_;  // version
 };
@@ -84,73 +81,6 @@ bool is_closed_within(const Pipe& pipe, int milliseconds) {
 }
 
 }  // namespace
-
-// ---- open files
-
-void OpenFiles::update() {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() != ".trace") continue;
-    Tail& tail = tails_[entry->path().string()];
-    if (!tail.is_old) read(entry->path().string(), tail);
-  }
-}
-
-void OpenFiles::read(const std::string& file, Tail& tail) {
-  std::ifstream in(file, std::ios::binary);
-  in.seekg(tail.offset);
-  char buffer[1 << 16];
-  while (in && !tail.is_old) {
-    in.read(buffer, sizeof buffer);
-    std::string_view text(buffer, static_cast<std::size_t>(in.gcount()));
-    tail.offset += in.gcount();
-    for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-      tail.rest += text.substr(0, end);
-      text.remove_prefix(end + 1);
-      note(tail.rest, tail);
-      tail.rest.clear();
-    }
-    tail.rest += text;
-  }
-}
-
-void OpenFiles::note(const std::string& line, Tail& tail) {
-  if (!tail.has_begun) {
-    tail.has_begun = true;
-    std::istringstream head(line + '\n');
-    const Result<Trace> trace = read_trace(head);
-    tail.is_old = !trace.is_ok() || trace->start < since_;
-    return;
-  }
-  const auto event = read_trace_event(line);
-  if (!event || tail.is_old) return;
-  if (event->is_opening) {
-    if (!event->can_write) return;
-    tail.open[event->file] = event->path;
-    ++states_[event->path].openings;
-  } else if (const auto found = tail.open.find(event->file); found != tail.open.end()) {
-    ++states_[found->second].closings;
-    tail.open.erase(found);
-  }
-}
-
-std::int64_t OpenFiles::version(const std::string& path) const {
-  const auto found = states_.find(path);
-  return found == states_.end() ? 0 : found->second.openings + found->second.closings;
-}
-
-bool OpenFiles::is_closed(const std::string& path) const {
-  const auto found = states_.find(path);
-  return found == states_.end() || found->second.openings == found->second.closings;
-}
-
-std::vector<std::string> OpenFiles::written() const {
-  std::vector<std::string> paths;
-  for (const auto& [path, state] : states_) paths.push_back(path);
-  return paths;
-}
-
-// ---- the process
 
 Result<Drain> Drain::start(const DrainOptions& options, Console& console) {
   WEIR_TRY(PipeEnds down, make_pipe());

@@ -10,6 +10,11 @@
 #include <weir/cli/internal/report_page.h>
 
 namespace weir::cli::internal {
+
+using trace::FailureSum;
+using trace::FileSummary;
+using trace::IoSummary;
+
 namespace {
 
 constexpr std::size_t kMostFailureLines = 10;

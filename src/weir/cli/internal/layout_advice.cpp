@@ -13,6 +13,7 @@ namespace {
 
 using layout::Dist;
 using layout::Partition;
+using trace::RankView;
 
 constexpr std::size_t kMostViews = 64;  // a sample is enough beyond that
 constexpr double kClearly = 1.25;
@@ -90,7 +91,7 @@ class Search {
 
 }  // namespace
 
-std::optional<Advice> advise(const std::vector<RankView>& given, const Partition& layout) {
+std::optional<Advice> advise(const std::vector<trace::RankView>& given, const Partition& layout) {
   std::vector<RankView> views;
   const std::size_t taken = std::min(given.size(), kMostViews);
   for (std::size_t i = 0; i < taken; ++i) {
@@ -98,7 +99,7 @@ std::optional<Advice> advise(const std::vector<RankView>& given, const Partition
     if (!view.element.is_empty()) views.push_back(view);
   }
   if (views.empty() ||
-      std::all_of(views.begin(), views.end(), [](const RankView& view) { return is_whole(view.element); })) {
+      std::all_of(views.begin(), views.end(), [](const RankView& view) { return trace::is_whole(view.element); })) {
     return std::nullopt;
   }
   const auto degree = degree_of(views, layout);
@@ -113,6 +114,11 @@ std::optional<Advice> advise(const std::vector<RankView>& given, const Partition
     if (best.degree >= *degree * kClearly && best.degree >= *degree + kAtLeast) advice.better = best;
   }
   return advice;
+}
+
+std::optional<Advice> advise(const trace::FileSummary& file) {
+  const auto layout = layout::parse(file.layout);
+  return layout.is_ok() ? advise(file.main_views, *layout) : std::nullopt;
 }
 
 }  // namespace weir::cli::internal

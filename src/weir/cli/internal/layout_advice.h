@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <weir/cli/internal/view_groups.h>
 #include <weir/layout/partition.h>
+#include <weir/trace/summary.h>
 
 namespace weir::cli::internal {
 
@@ -25,6 +25,8 @@ struct Advice {
 
 /// `views`: the one that matters of each rank.  Nothing if there is nothing to choose: no views, or only the whole
 /// file.
-std::optional<Advice> advise(const std::vector<RankView>& views, const layout::Partition& layout);
+std::optional<Advice> advise(const std::vector<trace::RankView>& views, const layout::Partition& layout);
+/// The same for the views and the layout of a file.
+std::optional<Advice> advise(const trace::FileSummary& file);
 
 }  // namespace weir::cli::internal

@@ -9,6 +9,11 @@
 #include <weir/cli/internal/report_page.h>
 
 namespace weir::cli::internal {
+
+using trace::FileSummary;
+using trace::HeatMap;
+using trace::kSizeClasses;
+
 namespace {
 
 constexpr const char* kWayColors[] = {kReadColor, kWriteColor};
@@ -125,7 +130,7 @@ std::string phase_chart(const FileSummary& file) {
   for (const double seconds : file.phases) all += seconds;
   if (all <= 0) return "";
   constexpr double kWidth = 420, kBar = 26, kLine = 18;
-  std::string out = begin(kWidth, kBar + 14 + kLine * (kTracePhases + 1), "Time by phase");
+  std::string out = begin(kWidth, kBar + 14 + kLine * (trace::kPhases + 1), "Time by phase");
   double at = 0;
   for (std::size_t i = 0; i < file.phases.size(); ++i) {
     const double width = kWidth * file.phases[i] / all;

@@ -4,15 +4,15 @@
 
 #include <string>
 
-#include <weir/cli/internal/io_summary.h>
+#include <weir/trace/summary.h>
 
 namespace weir::cli::internal {
 
 inline constexpr char kReadColor[] = "#0072b2";
 inline constexpr char kWriteColor[] = "#d55e00";
 
-std::string heat_map_chart(const HeatMap& heat);
-std::string request_size_chart(const FileSummary& file);
-std::string phase_chart(const FileSummary& file);
+std::string heat_map_chart(const trace::HeatMap& heat);
+std::string request_size_chart(const trace::FileSummary& file);
+std::string phase_chart(const trace::FileSummary& file);
 
 }  // namespace weir::cli::internal

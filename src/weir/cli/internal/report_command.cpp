@@ -29,12 +29,12 @@ Status write_file(const std::string& file, const std::string& text) {
 }
 
 Result<int> report(const ReportOptions& options, Console& console) {
-  WEIR_TRY(const std::vector<Trace> traces, read_traces(options.traces));
+  WEIR_TRY(const std::vector<trace::Trace> traces, trace::read_traces(options.traces));
   if (traces.empty()) {
     return Status(ErrorCode::kNotFound,
                   concat("no traces in ", options.traces, ": set WEIR_TRACE to a directory before the program runs"));
   }
-  const IoSummary summary = summarize(traces);
+  const trace::IoSummary summary = trace::summarize(traces);
   const std::string text = options.json ? report_json(summary, std::nullopt) : report_page(summary, std::nullopt);
   if (options.output.empty()) {
     console.out << text;
@@ -46,7 +46,7 @@ Result<int> report(const ReportOptions& options, Console& console) {
 
 }  // namespace
 
-Status write_report(const IoSummary& summary, const std::string& file, const JobFacts& job) {
+Status write_report(const trace::IoSummary& summary, const std::string& file, const JobFacts& job) {
   return write_file(file, report_page(summary, job));
 }
 

@@ -8,7 +8,7 @@
 namespace weir::cli::internal {
 
 /// \error kIoError if `file` cannot be written
-Status write_report(const IoSummary& summary, const std::string& file, const JobFacts& job);
+Status write_report(const trace::IoSummary& summary, const std::string& file, const JobFacts& job);
 
 /// Whether a report could be written there.
 Status check_report_file(const std::string& file);

@@ -1,8 +1,13 @@
 #include <weir/base/ranks.h>
 #include <weir/cli/internal/json_text.h>
+#include <weir/cli/internal/layout_advice.h>
 #include <weir/cli/internal/report_page.h>
 
 namespace weir::cli::internal {
+
+using trace::FileSummary;
+using trace::IoSummary;
+
 namespace {
 
 constexpr const char* kWays[] = {"read", "write"};
@@ -13,7 +18,7 @@ void write_ways(const FileSummary& file, JsonWriter& json) {
     json.key(kWays[way]).begin_object();
     json.field("bytes", file.bytes[way]).field("accesses", Offset{file.accesses[way]});
     json.field("seconds", file.seconds[way]).key("sizes").begin_object();
-    for (std::size_t k = 0; k < kSizeClasses; ++k) {
+    for (std::size_t k = 0; k < trace::kSizeClasses; ++k) {
       if (file.sizes[way][k] > 0) json.field(concat(Offset{1} << k), Offset{file.sizes[way][k]});
     }
     json.end_object().end_object();
@@ -22,7 +27,7 @@ void write_ways(const FileSummary& file, JsonWriter& json) {
 
 void write_views(const FileSummary& file, JsonWriter& json) {
   json.key("views").begin_array();
-  for (const ViewGroup& group : file.views) {
+  for (const trace::ViewGroup& group : file.views) {
     json.begin_object().field("ranks", list_ranks(group.ranks)).field("pattern", group.pattern);
     json.field("place", group.place).field("size", group.size).field("period", group.period);
     json.field("bytes", group.bytes).field("lowest_degree", group.lowest_degree);
@@ -33,9 +38,9 @@ void write_views(const FileSummary& file, JsonWriter& json) {
 
 void write_advice(const FileSummary& file, JsonWriter& json) {
   json.key("better_layout");
-  if (file.advice && file.advice->better) {
-    json.begin_object().field("layout", file.advice->better->layout).field("degree", file.advice->better->degree);
-    json.field("instead_of", file.advice->degree).end_object();
+  if (const auto advice = advise(file); advice && advice->better) {
+    json.begin_object().field("layout", advice->better->layout).field("degree", advice->better->degree);
+    json.field("instead_of", advice->degree).end_object();
   } else {
     json.null();
   }
@@ -50,7 +55,7 @@ void write_file(const FileSummary& file, JsonWriter& json) {
   for (const auto& [key, value] : file.hints) json.field(key, value);
   json.end_object();
   json.key("choices").begin_array();
-  for (const TraceChoice& choice : file.choices) {
+  for (const trace::ChoiceLine& choice : file.choices) {
     json.begin_object().field("what", choice.what).field("chosen", choice.chosen).field("why", choice.why).end_object();
   }
   json.end_array();
@@ -69,7 +74,7 @@ void write_file(const FileSummary& file, JsonWriter& json) {
 
 void write_failures(const IoSummary& summary, JsonWriter& json) {
   json.field("failed_calls", Offset{summary.failed_calls}).key("failures").begin_array();
-  for (const FailureSum& failure : summary.failures) {
+  for (const trace::FailureSum& failure : summary.failures) {
     json.begin_object().field("path", failure.path).field("call", failure.call).field("count", Offset{failure.count});
     json.field("message", failure.message).key("by_rank").begin_object();
     for (const auto& [rank, count] : failure.by_rank) json.field(concat(rank), Offset{count});

@@ -11,11 +11,19 @@
 #include <weir/base/xml.h>
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/job_summary.h>
+#include <weir/cli/internal/layout_advice.h>
 #include <weir/cli/internal/report_charts.h>
 #include <weir/cli/internal/version.h>
 
 namespace weir::cli::internal {
+
+using trace::FileSummary;
+using trace::IoSummary;
+
 namespace {
+
+// Of each file.
+using Advices = std::vector<std::optional<Advice>>;
 
 constexpr std::size_t kLongestLayout = 2000;  // characters of a layout or pattern that are shown
 constexpr std::size_t kMostGroups = 20;
@@ -105,7 +113,7 @@ std::string failures_part(const IoSummary& summary) {
       "</b> A program that does not look at what functions return has not noticed.\n"
       "<table><tr><th>file</th><th>function</th><th>ranks</th><th class=\"n\">calls</th><th>one of them</th></tr>\n");
   for (std::size_t i = 0; i < std::min(summary.failures.size(), kMostFailures); ++i) {
-    const FailureSum& failure = summary.failures[i];
+    const trace::FailureSum& failure = summary.failures[i];
     out += concat("<tr><td>", code(failure.path), "</td><td>", code(failure.call), "</td><td>",
                   list_ranks(ranks_of(failure)), "</td><td class=\"n\">", failure.count, "</td><td>",
                   escape_xml(shorten(failure.message, kLongestLayout)), "</td></tr>\n");
@@ -131,17 +139,18 @@ std::string notes_part(const IoSummary& summary) {
   return out;
 }
 
-std::string files_table(const IoSummary& summary) {
+std::string files_table(const IoSummary& summary, const Advices& advices) {
   std::string out =
       "<table><tr><th>file</th><th class=\"n\">written</th><th class=\"n\">read</th><th class=\"n\">accesses</th>"
       "<th class=\"n\">matching degree</th><th>better layout</th></tr>\n";
-  for (const FileSummary& file : summary.files) {
+  for (std::size_t i = 0; i < summary.files.size(); ++i) {
+    const FileSummary& file = summary.files[i];
+    const bool has_better = advices[i] && advices[i]->better;
     out += concat("<tr><td>", code(file.path), "</td><td class=\"n\">", human_bytes(static_cast<double>(file.bytes[1])),
                   "</td><td class=\"n\">", human_bytes(static_cast<double>(file.bytes[0])), "</td><td class=\"n\">",
                   file.accesses[0] + file.accesses[1], "</td><td class=\"n\">",
                   file.degree ? degree_text(*file.degree) : std::string("&ndash;"), "</td><td>",
-                  file.advice && file.advice->better ? code(file.advice->better->layout) : std::string("&ndash;"),
-                  "</td></tr>\n");
+                  has_better ? code(advices[i]->better->layout) : std::string("&ndash;"), "</td></tr>\n");
   }
   return out + "</table>\n";
 }
@@ -166,7 +175,7 @@ std::string choice_part(const FileSummary& file) {
                  "bytes, and with "
                  "WEIR_DIRECT=off");
   }
-  for (const TraceChoice& choice : file.choices) {
+  for (const trace::ChoiceLine& choice : file.choices) {
     row(escape_xml(choice.what), escape_xml(choice.chosen), escape_xml(choice.why));
   }
   row("messages", concat(file.messages),
@@ -187,7 +196,7 @@ std::string views_part(const FileSummary& file) {
       "<table><tr><th>ranks</th><th>pattern</th><th>first byte</th><th class=\"n\">bytes moved</th>"
       "<th class=\"n\">matching degree</th></tr>\n";
   for (std::size_t i = 0; i < std::min(file.views.size(), kMostGroups); ++i) {
-    const ViewGroup& group = file.views[i];
+    const trace::ViewGroup& group = file.views[i];
     const std::string pattern = group.is_whole ? std::string("the whole file")
                                                : concat(code(group.pattern), "<br><span class=\"note\">",
                                                         human_bytes(static_cast<double>(group.size)), " of every ",
@@ -211,28 +220,28 @@ std::string views_part(const FileSummary& file) {
 }
 
 // That a layout was asked for already, and why the file does not have it.
-std::string why_not_applied(const FileSummary& file) {
-  if (file.advice->better->layout != "view" || !file.why.starts_with("weir_layout=view did not apply")) return "";
+std::string why_not_applied(const FileSummary& file, const Candidate& better) {
+  if (better.layout != "view" || !file.why.starts_with("weir_layout=view did not apply")) return "";
   return concat(" It was tried in this run: ", escape_xml(file.why), ".");
 }
 
-std::string advice_part(const FileSummary& file) {
+std::string advice_part(const FileSummary& file, const std::optional<Advice>& advice) {
   std::string out = "<h3>The layout that would have fitted better</h3>\n";
-  if (!file.advice) {
+  if (!advice) {
     return out + "<p>Ranks address the file as a whole, without views: there is nothing to fit a layout to.</p>\n";
   }
-  const Advice& advice = *file.advice;
-  if (advice.better) {
-    out += concat("<div class=\"advice\">", escape_xml(advice.better->name), ": matching degree ",
-                  degree_text(advice.better->degree), " instead of ", degree_text(advice.degree), ". Use ",
-                  code(concat("weir run --layout ", quoted_layout(advice.better->layout))), " or the hint ",
-                  code(concat("weir_layout=", advice.better->layout)), ".", why_not_applied(file), "</div>\n");
+  if (advice->better) {
+    out += concat("<div class=\"advice\">", escape_xml(advice->better->name), ": matching degree ",
+                  degree_text(advice->better->degree), " instead of ", degree_text(advice->degree), ". Use ",
+                  code(concat("weir run --layout ", quoted_layout(advice->better->layout))), " or the hint ",
+                  code(concat("weir_layout=", advice->better->layout)), ".", why_not_applied(file, *advice->better),
+                  "</div>\n");
   } else {
     out += concat("<div class=\"fits\">None of those that were tried is clearly better: the matching degree is ",
-                  degree_text(advice.degree), ".</div>\n");
+                  degree_text(advice->degree), ".</div>\n");
   }
   out += "<table><tr><th>tried</th><th>layout</th><th class=\"n\">matching degree</th></tr>\n";
-  for (const Candidate& candidate : advice.candidates) {
+  for (const Candidate& candidate : advice->candidates) {
     out += concat("<tr><td>", escape_xml(candidate.name), "</td><td>", code(candidate.layout), "</td><td class=\"n\">",
                   degree_text(candidate.degree), "</td></tr>\n");
   }
@@ -254,7 +263,7 @@ std::string calls_part(const FileSummary& file) {
   return out + "</table>\n";
 }
 
-std::string file_part(const FileSummary& file) {
+std::string file_part(const FileSummary& file, const std::optional<Advice>& advice) {
   std::string out = concat("<h2>", escape_xml(file.path), "</h2>\n<div class=\"tiles\">\n");
   out += tile(concat(file.ranks), file.ranks == 1 ? "rank" : "ranks");
   out += tile(concat(file.openings), file.openings == 1 ? "opening" : "openings");
@@ -266,7 +275,7 @@ std::string file_part(const FileSummary& file) {
   out += "</div>\n";
   out += choice_part(file) + views_part(file);
   if (file.accesses[0] + file.accesses[1] == 0) return out;
-  out += advice_part(file);
+  out += advice_part(file, advice);
   out += concat("<h3>File offset against time</h3>\n", heat_map_chart(file.heat));
   out += concat("<div class=\"pair\"><div><h3>Sizes of accesses</h3>\n", request_size_chart(file),
                 "</div><div><h3>Time, added up over ranks</h3>\n", phase_chart(file),
@@ -300,6 +309,8 @@ std::string report_page(const IoSummary& summary, const std::optional<JobFacts>&
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>I/O report",
       job ? concat(": ", escape_xml(shorten(job->command, 80))) : std::string(), "</title>\n<style>", kStyle,
       "</style></head>\n<body>\n");
+  Advices advices;
+  for (const FileSummary& file : summary.files) advices.push_back(advise(file));
   out += job_part(summary, job) + failures_part(summary) + notes_part(summary);
   if (summary.files.empty()) {
     out +=
@@ -308,9 +319,11 @@ std::string report_page(const IoSummary& summary, const std::optional<JobFacts>&
         "--explain</code> "
         "tells which was found).</p>\n";
   } else {
-    out += files_table(summary);
+    out += files_table(summary, advices);
   }
-  for (std::size_t i = 0; i < std::min(summary.files.size(), kMostFiles); ++i) out += file_part(summary.files[i]);
+  for (std::size_t i = 0; i < std::min(summary.files.size(), kMostFiles); ++i) {
+    out += file_part(summary.files[i], advices[i]);
+  }
   if (summary.files.size() > kMostFiles) {
     out += concat("<p class=\"note\">", summary.files.size() - kMostFiles,
                   " more files are only in the table above.</p>\n");

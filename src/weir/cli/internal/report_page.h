@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include <weir/cli/internal/io_summary.h>
+#include <weir/trace/summary.h>
 
 namespace weir::cli::internal {
 
@@ -20,10 +20,10 @@ struct JobFacts {
 };
 
 /// `job`: nothing if the traces are all that is known.
-std::string report_page(const IoSummary& summary, const std::optional<JobFacts>& job);
+std::string report_page(const trace::IoSummary& summary, const std::optional<JobFacts>& job);
 
 /// The same in JSON.
-std::string report_json(const IoSummary& summary, const std::optional<JobFacts>& job);
+std::string report_json(const trace::IoSummary& summary, const std::optional<JobFacts>& job);
 
 /// "12.3 MiB", "1.25 ms"
 std::string human_bytes(double bytes);

@@ -210,7 +210,7 @@ Status make_trace_folder(const Records& records) {
 }
 
 StageOutOptions what_is_outside(const Records& records) {
-  const auto files = std::make_shared<OpenFiles>(records.traces, records.since);
+  const auto files = std::make_shared<trace::OpenFiles>(records.traces, records.since);
   files->update();
   const auto holds = [files](const Manifest& manifest) {
     return [files, manifest](const std::string& path, const client::Stat& found) {
@@ -267,8 +267,8 @@ Status tell_discarded(const Job& job, const JobKeeper& keeper, const Records& re
 
 // How the I/O went, on standard error, and in the report if there is to be one.
 Result<int> tell_io(const RunOptions& options, const Records& records, const JobFacts& facts, Console& console) {
-  WEIR_TRY(const std::vector<Trace> traces, read_traces(records.traces, records.since));
-  const IoSummary summary = summarize(traces);
+  WEIR_TRY(const std::vector<trace::Trace> traces, trace::read_traces(records.traces, records.since));
+  const trace::IoSummary summary = trace::summarize(traces);
   if (!options.quiet) console.err << "weir run: " << job_line(summary, facts.seconds) << '\n';
   for (const std::string& line : failure_lines(summary)) console.err << "weir run: " << line << '\n';
   if (!options.report.empty()) WEIR_RETURN_IF_ERROR(write_report(summary, options.report, facts));

@@ -7,13 +7,11 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
@@ -38,35 +36,9 @@ constexpr std::int64_t kToldFailures = 8;          // of one file and function t
 constexpr std::uint64_t kTimedCalls = 1024;        // that are measured, every one, before only some are
 constexpr int kTimedShareBits = 4;                 // then one of 2^4
 
-constexpr const char* kPhaseNames[kPhases] = {"meet", "lock", "pack", "move"};
-
-// A line: a word, then " key=value" with tabs between them.  Bytes that would be taken for something else are written
-// as %XX.
-class Line {
- public:
-  explicit Line(std::string_view word) : text_(word) {}
-
-  Line& add(std::string_view key, std::string_view value) {
-    text_ += concat('\t', key, '=');
-    for (const char character : value) {
-      const auto code = static_cast<unsigned char>(character);
-      if (code >= ' ' && code != '%' && code != 0x7f) {
-        text_ += character;
-        continue;
-      }
-      fmt::format_to(std::back_inserter(text_), "%{:02x}", code);
-    }
-    return *this;
-  }
-  Line& add(std::string_view key, std::int64_t value) {
-    text_ += concat('\t', key, '=', value);
-    return *this;
-  }
-  [[nodiscard]] std::string finish() { return std::move(text_ += '\n'); }
-
- private:
-  std::string text_;
-};
+using weir::trace::AccessLine;
+using weir::trace::LimitLine;
+using weir::trace::to_line;
 
 struct Record {
   Access access;
@@ -85,12 +57,6 @@ struct Sum {
   std::int64_t count = 0;
   Record record;  // everything added up, the ends being the outermost
 };
-
-// The same in all locales.
-std::string text_of(double value) {
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
-}
 
 // What is no number says nothing.
 std::int64_t record_limit() {
@@ -161,25 +127,29 @@ class Tracer {
     const std::int64_t number = next_file_++;
     const std::int64_t opened = is_on ? opening.start : wall_clock();
     files_[file] = {number, opened, opening.counts};
-    Line line("open");
-    line.add("file", number).add("path", opening.path).add("layout", opening.layout).add("why", opening.why);
-    line.add("rank", opening.rank).add("ranks", opening.ranks).add("write", opening.can_write).add("at", opened);
-    if (is_on) line.add("took", now() - opening.start);
+    weir::trace::OpenLine line{.file = number,
+                               .path = opening.path,
+                               .layout = opening.layout,
+                               .why = opening.why,
+                               .rank = opening.rank,
+                               .ranks = opening.ranks,
+                               .can_write = opening.can_write,
+                               .at = opened,
+                               .took = is_on ? now() - opening.start : 0};
     opening.hints.for_each([&](const std::string& key, const std::string& value) {
-      if (key != "weir_layout") line.add(concat("hint.", key), value);  // the layout is told already
+      if (key != "weir_layout") line.hints[key] = value;  // the layout is told already
     });
-    write(line.finish());
+    write(to_line(std::move(line)));
   }
 
   void stored(const void* file, const std::string& layout, const std::string& why) {
     const std::lock_guard lock(mutex_);
-    write(Line("layout").add("file", files_[file].number).add("layout", layout).add("why", why).finish());
+    write(to_line(weir::trace::LayoutLine{files_[file].number, layout, why}));
   }
 
   void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why) {
     const std::lock_guard lock(mutex_);
-    Line line("choice");
-    write(line.add("file", files_[file].number).add("what", what).add("chosen", choice).add("why", why).finish());
+    write(to_line(weir::trace::ChoiceLine{files_[file].number, what, choice, why}));
   }
 
   void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
@@ -187,18 +157,23 @@ class Tracer {
     const std::int64_t number = next_view_++;
     views_[&view] = {number, view.bound.report()};  // it may have been used before
     if (number > kMostViews) return;
-    if (number == kMostViews) write(Line("limit").add("what", "views").add("at", number).finish());
+    if (number == kMostViews) write(to_line(LimitLine{"views", number}));
     const layout::Element& element = view.element();
-    std::string text = layout::to_text(element);
-    if (text.size() > kLongestElement) text.clear();
-    Line line("view");
-    line.add("file", files_[file].number).add("view", number).add("element", text).add("etype", view.etype_bytes);
-    line.add("size", element.size()).add("period", element.period()).add("disp", element.disp());
+    weir::trace::ViewLine line{.file = files_[file].number,
+                               .view = number,
+                               .element = layout::to_text(element),
+                               .etype = view.etype_bytes,
+                               .size = element.size(),
+                               .period = element.period(),
+                               .disp = element.disp()};
+    if (line.element.size() > kLongestElement) line.element.clear();
     if (const auto match = layout::match(element, layout); match.is_ok()) {
-      line.add("degree", text_of(match->degree)).add("targets", match->targets);
-      line.add("breaks", match->breaks).add("matched", match->bytes);
+      line.degree = match->degree;
+      line.targets = match->targets;
+      line.breaks = match->breaks;
+      line.matched = match->bytes;
     }
-    write(line.finish());
+    write(to_line(std::move(line)));
   }
 
   void done(const Access& access) {
@@ -220,7 +195,7 @@ class Tracer {
     records_.push_back(record);
     if (written_ == most_records_) {
       flush();
-      write(Line("limit").add("what", "accesses").add("at", written_).finish());
+      write(to_line(LimitLine{"accesses", written_}));
     } else if (records_.size() == kRecordsPerBlock || access.end > flushed_ + kPatience) {
       flush();
       flushed_ = access.end;
@@ -235,7 +210,7 @@ class Tracer {
     write_sums(found->second.number);
     write_counts(found->second);
     write_failures();
-    write(Line("close").add("file", found->second.number).add("at", wall_clock()).add("io", time_in_calls).finish());
+    write(to_line(weir::trace::CloseLine{found->second.number, wall_clock(), time_in_calls}));
     files_.erase(found);
   }
 
@@ -258,7 +233,7 @@ class Tracer {
     write_sums(std::nullopt);
     for (const auto& [file, known] : files_) write_counts(known);
     write_failures();
-    if (out_.is_open()) write(Line("end").add("at", wall_clock()).add("io", time_in_calls).finish());
+    if (out_.is_open()) write(to_line(weir::trace::EndLine{wall_clock(), time_in_calls}));
   }
 
  private:
@@ -275,17 +250,10 @@ class Tracer {
     }
     const std::string name = concat(std::getenv("WEIR_TRACE"), '/', host_name(), '.', ::getpid(), ".trace");
     out_ = Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
-    if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: {}", os_error(concat("cannot write ", name)).message());
-    write(Line("weir-trace")
-              .add("version", 1)
-              .add("host", host_name())
-              .add("pid", ::getpid())
-              .add("rank", rank)
-              .add("ranks", ranks)
-              .add("mpi", mpi_name())
-              .add("at", wall_clock())
-              .finish());
-    if (!is_on) write(Line("limit").add("what", "accesses").add("at", 0).finish());
+    if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: cannot write {}: {}", name, std::strerror(errno));
+    write(to_line(
+        weir::trace::HeadLine{weir::trace::kVersion, host_name(), ::getpid(), rank, ranks, mpi_name(), wall_clock()}));
+    if (!is_on) write(to_line(LimitLine{"accesses", 0}));
   }
 
   // Costs are counted for each view; what came since the last look is this access's.  So sums are exact, whatever runs
@@ -309,29 +277,30 @@ class Tracer {
       all.first = std::min(all.first, record.access.first);
       all.last = std::max(all.last, record.access.last);
       for (int i = 0; i < kPhases; ++i) all.phases[i] += record.access.phases[i];
-      sum.record.cost.messages += record.cost.messages;
-      sum.record.cost.index_bytes += record.cost.index_bytes;
-      sum.record.cost.moved_bytes += record.cost.moved_bytes;
-      sum.record.cost.direct_bytes += record.cost.direct_bytes;
-      sum.record.cost.gathered_bytes += record.cost.gathered_bytes;
+      add(sum.record.cost, record.cost);
     }
     sum.record.access.end += record.access.end - record.access.start;
   }
 
   static std::string line_of(const Record& record, std::int64_t count) {
     const Access& access = record.access;
-    Line line("access");
-    line.add("file", record.file).add("view", record.view).add("call", access.call).add("write", access.is_write);
-    if (count > 1) line.add("count", count);
-    line.add("at", access.start).add("took", access.end - access.start).add("bytes", access.bytes);
-    line.add("first", access.first).add("last", access.last);
-    for (int i = 0; i < kPhases; ++i) {
-      if (access.phases[i] > 0) line.add(kPhaseNames[i], access.phases[i]);
-    }
-    line.add("messages", record.cost.messages).add("index", record.cost.index_bytes);
-    line.add("moved", record.cost.moved_bytes).add("direct", record.cost.direct_bytes);
-    line.add("gathered", record.cost.gathered_bytes);
-    return line.finish();
+    AccessLine line{.file = record.file,
+                    .view = record.view,
+                    .call = access.call,
+                    .is_write = access.is_write,
+                    .count = count,
+                    .at = access.start,
+                    .took = access.end - access.start,
+                    .bytes = access.bytes,
+                    .first = access.first,
+                    .last = access.last,
+                    .messages = record.cost.messages,
+                    .index_bytes = record.cost.index_bytes,
+                    .moved_bytes = record.cost.moved_bytes,
+                    .direct_bytes = record.cost.direct_bytes,
+                    .gathered_bytes = record.cost.gathered_bytes};
+    std::copy_n(access.phases, kPhases, line.phases.begin());
+    return to_line(std::move(line));
   }
 
   void flush() {
@@ -359,18 +328,19 @@ class Tracer {
     for (const int way : {0, 1}) {
       const std::int64_t accesses = file.counts->accesses[way];
       if (accesses == 0) continue;
-      Line line("access");
-      line.add("file", file.number).add("call", way == 0 ? "reads" : "writes").add("write", way);
-      write(line.add("count", accesses).add("at", file.opened).add("bytes", file.counts->bytes[way]).finish());
+      write(to_line(AccessLine{.file = file.number,
+                               .call = way == 0 ? "reads" : "writes",
+                               .is_write = way == 1,
+                               .count = accesses,
+                               .at = file.opened,
+                               .bytes = file.counts->bytes[way]}));
     }
   }
 
   void write_failures() {
     for (auto& [where, failures] : failures_) {
       if (failures.untold == 0) continue;
-      Line line("fail");
-      line.add("path", where.first).add("call", where.second).add("count", failures.untold);
-      write(line.add("message", failures.message).finish());
+      write(to_line(weir::trace::FailLine{where.first, where.second, failures.untold, failures.message}));
       failures.untold = 0;
     }
   }

@@ -5,7 +5,7 @@
 // Memory is bounded: accesses are kept as records of fixed size and written in blocks, and beyond WEIR_TRACE_LIMIT of
 // them (200,000) only sums for each file and function are kept.  With a limit of 0 accesses are only counted: that is
 // cheap enough for every job (two atomic additions for each access, and a look at the clock for few of them), and what
-// `weir run` asks for without --report.  docs/formats.md describes the lines.
+// `weir run` asks for without --report.  The component trace has the format of the lines.
 
 #include <atomic>
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include <weir/client/file_system.h>
 #include <weir/mpiio/internal/hints.h>
+#include <weir/trace/lines.h>
 
 namespace weir::mpiio::internal {
 
@@ -30,8 +31,7 @@ extern const bool is_counting;
 /// Since 1970, in ns; 0 if accesses are not recorded.
 std::int64_t now();
 
-/// The phases that an access consists of.  What is left of its time was spent on looking at arguments, types and sizes.
-enum Phase { kMeet, kLock, kPack, kMove, kPhases };
+using enum weir::trace::Phase;
 
 /// One read or write, from its call to the end of the last byte.
 struct Access {

@@ -1,4 +1,4 @@
-#include <weir/cli/internal/view_groups.h>
+#include <weir/trace/view_groups.h>
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
 
-namespace weir::cli::internal {
+namespace weir::trace {
 namespace {
 
 constexpr std::size_t kMostPlaces = 6;
@@ -93,4 +93,4 @@ std::vector<ViewGroup> group_views(const std::vector<RankView>& views) {
   return out;
 }
 
-}  // namespace weir::cli::internal
+}  // namespace weir::trace

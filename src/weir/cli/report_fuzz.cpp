@@ -1,4 +1,4 @@
-// Any bytes as a trace: it is read or refused, and whatever was read can be summed up and shown.
+// Whatever was read of any bytes as traces can be shown.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weir::cli::internal;
   std::istringstream in(std::string(reinterpret_cast<const char*>(data), size));
-  const auto trace = read_trace(in);
+  const auto trace = weir::trace::read_trace(in);
   if (!trace.is_ok()) return 0;
-  const IoSummary summary = summarize({*trace});
+  const auto summary = weir::trace::summarize({*trace});
   const std::string page = report_page(summary, std::nullopt);
   if (page.find("<script") != std::string::npos || !page.ends_with("</html>\n")) std::abort();
   if (report_json(summary, std::nullopt).empty()) std::abort();

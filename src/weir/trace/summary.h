@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
-#include <weir/cli/internal/layout_advice.h>
-#include <weir/cli/internal/trace_reader.h>
-#include <weir/cli/internal/view_groups.h>
+#include <weir/trace/reader.h>
+#include <weir/trace/view_groups.h>
 
-namespace weir::cli::internal {
+namespace weir::trace {
 
 /// Both ways: [0] reads, [1] writes.
 template <typename T>
@@ -34,8 +33,8 @@ struct CallSum {
   double seconds = 0;
 };
 
-inline constexpr int kSizeClasses =
-    63;  ///< Class k: at least 2^k and less than 2^(k+1) bytes; class 0 also holds empty accesses.
+/// Class k: at least 2^k and less than 2^(k+1) bytes; class 0 also holds empty accesses.
+inline constexpr int kSizeClasses = 63;
 
 /// Calls of one function on one file that returned an error to the program.
 struct FailureSum {
@@ -51,7 +50,7 @@ struct FileSummary {
   std::string layout;
   std::string why;
   std::map<std::string, std::string> hints;
-  std::vector<TraceChoice> choices;  ///< Each once.
+  std::vector<ChoiceLine> choices;  ///< Each once.
   int ranks = 0;
   std::int64_t openings = 0;   ///< Collective ones.
   double opening_seconds = 0;  ///< Summed over ranks, as all times.
@@ -60,7 +59,7 @@ struct FileSummary {
   std::int64_t failed_calls = 0;
   BothWays<double> seconds{};  ///< Summed over ranks.
   BothWays<std::array<std::int64_t, kSizeClasses>> sizes{};
-  std::array<double, kTracePhases + 1> phases{};  ///< Seconds, summed over ranks; the last is the rest.
+  std::array<double, kPhases + 1> phases{};  ///< Seconds, summed over ranks; the last is the rest.
   std::map<std::string, CallSum> calls;
   std::int64_t messages = 0;
   std::int64_t index_bytes = 0;
@@ -69,8 +68,8 @@ struct FileSummary {
   std::int64_t gathered_bytes = 0;
   std::optional<double> degree;  ///< Of matching; mean over the bytes of all accesses.
   std::vector<ViewGroup> views;
-  std::int64_t unknown_views = 0;  ///< Too long to be in the trace.
-  std::optional<Advice> advice;
+  std::vector<RankView> main_views;  ///< Of each rank the one with most bytes.
+  std::int64_t unknown_views = 0;    ///< Too long to be in the trace.
   HeatMap heat;
 };
 
@@ -90,4 +89,4 @@ struct IoSummary {
 
 IoSummary summarize(const std::vector<Trace>& traces);
 
-}  // namespace weir::cli::internal
+}  // namespace weir::trace

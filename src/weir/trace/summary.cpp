@@ -1,14 +1,13 @@
-#include <weir/cli/internal/io_summary.h>
+#include <weir/trace/summary.h>
 
 #include <algorithm>
 #include <bit>
 #include <set>
 
 #include <weir/base/text.h>
-#include <weir/layout/language.h>
 #include <weir/layout/view_layout.h>
 
-namespace weir::cli::internal {
+namespace weir::trace {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
@@ -19,11 +18,11 @@ double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanosecond
 // One file, as one rank had it open once.
 struct Part {
   const Trace* trace;
-  const TraceFile* file;
+  const TracedFile* file;
 };
 using Parts = std::vector<Part>;
 
-void add_access(const TraceAccess& access, FileSummary& sum) {
+void add_access(const AccessLine& access, FileSummary& sum) {
   const std::size_t way = access.is_write ? 1 : 0;
   sum.bytes[way] += access.bytes;
   sum.accesses[way] += access.count;
@@ -32,11 +31,11 @@ void add_access(const TraceAccess& access, FileSummary& sum) {
   const std::size_t size_class = size == 0 ? 0 : static_cast<std::size_t>(std::bit_width(size)) - 1;
   sum.sizes[way][std::min<std::size_t>(size_class, kSizeClasses - 1)] += access.count;
   double rest = seconds(access.took);
-  for (std::size_t i = 0; i < kTracePhases; ++i) {
+  for (std::size_t i = 0; i < kPhases; ++i) {
     sum.phases[i] += seconds(access.phases[i]);
     rest -= seconds(access.phases[i]);
   }
-  sum.phases[kTracePhases] += std::max(rest, 0.0);
+  sum.phases[kPhases] += std::max(rest, 0.0);
   CallSum& call = sum.calls[access.call];
   call.is_write = access.is_write;
   call.count += access.count;
@@ -52,7 +51,7 @@ void add_access(const TraceAccess& access, FileSummary& sum) {
 // ---- views
 
 struct UsedView {
-  const TraceView* view;
+  const ViewLine* view;
   int rank;
   Offset bytes = 0;
 };
@@ -62,9 +61,9 @@ std::vector<UsedView> find_used(const Parts& parts) {
   std::vector<UsedView> used;
   for (const Part& part : parts) {
     std::map<std::int64_t, Offset> bytes;
-    for (const TraceAccess& access : part.file->accesses) bytes[access.view] += access.bytes;
-    for (const TraceView& view : part.file->views) {
-      const auto found = bytes.find(view.number);
+    for (const AccessLine& access : part.file->accesses) bytes[access.view] += access.bytes;
+    for (const ViewLine& view : part.file->views) {
+      const auto found = bytes.find(view.view);
       if (found != bytes.end() && found->second > 0) used.push_back({&view, part.file->rank, found->second});
     }
   }
@@ -91,17 +90,14 @@ void add_views(const Parts& parts, FileSummary& sum) {
   }
   if (weight > 0) sum.degree = weighted / weight;
   std::vector<RankView> all;
-  std::map<int, RankView> main;  // of each rank: the one with most bytes
+  std::map<int, RankView> main;
   for (const auto& [key, view] : views) {
     all.push_back(view);
     const auto [at, is_new] = main.try_emplace(view.rank, view);
     if (!is_new && at->second.bytes < view.bytes) at->second = view;
   }
   sum.views = group_views(all);
-  std::vector<RankView> chosen;
-  for (const auto& [rank, view] : main) chosen.push_back(view);
-  const auto layout = layout::parse(sum.layout);
-  if (layout.is_ok()) sum.advice = advise(chosen, *layout);
+  for (const auto& [rank, view] : main) sum.main_views.push_back(view);
 }
 
 // ---- the heat map
@@ -123,7 +119,7 @@ void add_heat(const Parts& parts, HeatMap& heat) {
   std::int64_t start = INT64_MAX;
   std::int64_t end = 0;
   for (const Part& part : parts) {
-    for (const TraceAccess& access : part.file->accesses) {
+    for (const AccessLine& access : part.file->accesses) {
       if (access.bytes == 0) continue;
       start = std::min(start, access.at);
       end = std::max(end, access.at + access.took);
@@ -133,7 +129,7 @@ void add_heat(const Parts& parts, HeatMap& heat) {
   if (end < start) return;
   heat.seconds = seconds(end - start);
   for (const Part& part : parts) {
-    for (const TraceAccess& access : part.file->accesses) {
+    for (const AccessLine& access : part.file->accesses) {
       if (access.bytes == 0) continue;
       const Span columns = cells_of(seconds(access.at - start), seconds(access.at + access.took - start), heat.seconds,
                                     HeatMap::kColumns);
@@ -151,7 +147,7 @@ void add_heat(const Parts& parts, HeatMap& heat) {
 }
 
 // "MPI_File_read /x: the rest": the rest.
-std::string without_name(const TraceFailure& failure) {
+std::string without_name(const FailLine& failure) {
   const std::string name = concat(failure.call, " ", failure.path, ": ");
   return failure.message.starts_with(name) ? failure.message.substr(name.size()) : failure.message;
 }
@@ -159,7 +155,7 @@ std::string without_name(const TraceFailure& failure) {
 void add_failures(const std::vector<Trace>& traces, IoSummary& summary) {
   std::map<std::pair<std::string, std::string>, FailureSum> sums;
   for (const Trace& trace : traces) {
-    for (const TraceFailure& failure : trace.failures) {
+    for (const FailLine& failure : trace.failures) {
       FailureSum& sum = sums[{failure.path, failure.call}];
       sum.path = failure.path;
       sum.call = failure.call;
@@ -208,11 +204,11 @@ FileSummary summarize_file(const std::string& path, const Parts& parts) {
       if (sum.why.empty() || part.file->rank == 0) sum.why = part.file->why;
     }
     for (const auto& [key, value] : part.file->hints) sum.hints[key] = value;
-    for (const TraceChoice& choice : part.file->choices) {
+    for (const ChoiceLine& choice : part.file->choices) {
       const bool is_known = std::find(sum.choices.begin(), sum.choices.end(), choice) != sum.choices.end();
       if (!is_known && sum.choices.size() < kMostChoices) sum.choices.push_back(choice);
     }
-    for (const TraceAccess& access : part.file->accesses) add_access(access, sum);
+    for (const AccessLine& access : part.file->accesses) add_access(access, sum);
   }
   sum.ranks = static_cast<int>(ranks.size());
   add_views(parts, sum);
@@ -234,7 +230,7 @@ IoSummary summarize(const std::vector<Trace>& traces) {
     summary.cut_off += trace.is_whole ? 0 : 1;
     summary.summed += trace.is_summed ? 1 : 0;
     summary.unread += trace.unread;
-    for (const TraceFile& file : trace.files) by_path[file.path].push_back({&trace, &file});
+    for (const TracedFile& file : trace.files) by_path[file.path].push_back({&trace, &file});
   }
   summary.ranks = static_cast<int>(traces.size());
   summary.hosts.assign(hosts.begin(), hosts.end());
@@ -248,4 +244,4 @@ IoSummary summarize(const std::vector<Trace>& traces) {
   return summary;
 }
 
-}  // namespace weir::cli::internal
+}  // namespace weir::trace

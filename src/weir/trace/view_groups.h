@@ -7,7 +7,7 @@
 
 #include <weir/layout/element.h>
 
-namespace weir::cli::internal {
+namespace weir::trace {
 
 struct RankView {
   int rank = 0;
@@ -33,4 +33,4 @@ std::vector<ViewGroup> group_views(const std::vector<RankView>& views);
 /// All bytes from the displacement on.
 bool is_whole(const layout::Element& element);
 
-}  // namespace weir::cli::internal
+}  // namespace weir::trace
