@@ -11,11 +11,11 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <weir/base/environment.h>
 #include <weir/base/os_error.h>
+#include <weir/base/poll.h>
 #include <weir/base/random_id.h>
 #include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/fs_connect.h>
@@ -161,9 +161,7 @@ Status SlurmServers::failure(const std::string& what) const {
 }
 
 Result<std::string> SlurmServers::hear(int& index) {
-  pollfd event{pipes_.read.get(), POLLIN, 0};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(ready_by_ - std::chrono::steady_clock::now());
-  if (::poll(&event, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) == 0) {
+  if (wait_readable(pipes_.read.get(), ready_by_) == 0) {
     return failure(concat("they are not ready after ", kStartPatience.count(), " s"));
   }
   const std::string line = pipes_.read.read_line();
