@@ -5,6 +5,8 @@
 
 namespace weir {
 
-std::uint64_t hash_of(std::string_view bytes) noexcept { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::uint64_t hash_of(std::string_view bytes, std::uint64_t seed) noexcept {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
 
 }  // namespace weir

@@ -822,6 +822,9 @@ TEST_F(LauncherTest, EnvPrintsWhatShellsTake) {
             "setenv WEIR_FS 'tcp:127.0.0.1:1';\nsetenv LD_PRELOAD '" + local("lib/libweir_mpiio_mpich.so") + "';\n");
   EXPECT_EQ(testing::weir({"env", "--unset"}).out, "unset WEIR_FS;\nunset LD_PRELOAD;\n");
   EXPECT_EQ(testing::weir({"env", "--unset", "--shell", "fish"}).out, "set -e WEIR_FS;\nset -e LD_PRELOAD;\n");
+  EXPECT_THAT(testing::weir({"env", "--list"}).out,
+              HasSubstr("WEIR_MPIIO_TIMEOUT      Seconds that a collective call waits for a rank. [60]\n"));
+  EXPECT_EQ(testing::weir({"env", "--list", "--unset"}).code, kExitBad);
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ TEST_F(SelfDescriptionTest, EveryCommandAndOptionIsInTheManual) {
   }
   EXPECT_THAT(page, HasSubstr("\\-\\-verify"));
   EXPECT_THAT(page, Not(HasSubstr("serve\\-job")));
+  EXPECT_THAT(page, HasSubstr("\n.B WEIR_REDIST_PHASES\n"));
 }
 
 TEST_F(SelfDescriptionTest, TheManualIsCleanRoff) {

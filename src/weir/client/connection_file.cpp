@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
@@ -126,9 +126,8 @@ Status ConnectionFile::write(const std::string& path) const {
 
 Result<std::string> default_connection_file() {
   const auto below = [](const char* variable, const char* name) -> std::optional<std::string> {
-    const char* folder = std::getenv(variable);
-    if (folder == nullptr || *folder == '\0') return std::nullopt;
-    return concat(folder, name);
+    const std::string folder = environment(variable);
+    return folder.empty() ? std::nullopt : std::optional(folder + name);
   };
   if (const auto path = below("XDG_RUNTIME_DIR", "/weir/fs.toml")) return *path;
   if (const auto path = below("HOME", "/.weir/fs.toml")) return *path;

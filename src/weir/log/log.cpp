@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cctype>
-#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -13,6 +12,8 @@
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
+
+#include <weir/base/environment.h>
 
 namespace weir::log {
 namespace {
@@ -79,8 +80,8 @@ void write_line(Level level, std::string_view message) noexcept {
 }
 
 Level level_from_environment() noexcept {
-  const char* const name = std::getenv("WEIR_LOG");  // NOLINT(concurrency-mt-unsafe): read once, never set by us
-  if (name == nullptr || *name == '\0') return Level::kWarn;
+  const std::string name = environment("WEIR_LOG");
+  if (name.empty()) return Level::kWarn;
   if (const auto level = parse_level(name)) return *level;
   write_line(Level::kWarn, std::string("WEIR_LOG=") + name +
                                " is no level; using warn (known: off, error, warn, info, debug, trace)");

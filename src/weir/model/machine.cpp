@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include <weir/base/environment.h>
 
 namespace weir::model {
 namespace {
@@ -86,13 +87,9 @@ Machine describe_machine() {
 }
 
 Result<std::string> default_path() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value ? value : "";
-  };
-  if (const std::string path = variable("WEIR_MODEL"); !path.empty()) return path;
-  if (const std::string folder = variable("XDG_CONFIG_HOME"); !folder.empty()) return folder + "/weir/model.toml";
-  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.config/weir/model.toml";
+  if (const std::string path = environment("WEIR_MODEL"); !path.empty()) return path;
+  if (const std::string folder = environment("XDG_CONFIG_HOME"); !folder.empty()) return folder + "/weir/model.toml";
+  if (const std::string home = environment("HOME"); !home.empty()) return home + "/.config/weir/model.toml";
   return invalid_argument(
       "no place for the machine model: none of WEIR_MODEL, XDG_CONFIG_HOME and HOME is set; set WEIR_MODEL to a file "
       "name");

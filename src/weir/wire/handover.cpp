@@ -1,17 +1,16 @@
 #include <weir/wire/handover.h>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 
 #include <weir/base/descriptor.h>
 #include <weir/base/os_error.h>
+#include <weir/base/poll.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
@@ -61,12 +60,7 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
     return unavailable("connect");
   const ssize_t sent = uninterrupted([&] { return send(connection.get(), token.data(), token.size(), MSG_NOSIGNAL); });
   if (sent != static_cast<ssize_t>(token.size())) return unavailable("send");
-  pollfd readable{connection.get(), POLLIN, 0};
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const int ready = uninterrupted([&] {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    return poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-  });
+  const int ready = wait_readable(connection.get(), std::chrono::steady_clock::now() + timeout);
   if (ready == 0) errno = ETIMEDOUT;
   if (ready <= 0) return unavailable("wait for the answer");
   weir::Descriptor handed[2];

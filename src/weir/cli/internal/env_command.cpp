@@ -1,8 +1,10 @@
 // weir env: what a shell needs so that programs started from it use a file system that is up already.
 
-#include <cstdlib>
 #include <filesystem>
 
+#include <fmt/format.h>
+
+#include <weir/base/environment.h>
 #include <weir/cli/internal/job_mpi.h>
 #include <weir/cli/internal/run_command.h>
 #include <weir/client/connection_file.h>
@@ -15,6 +17,7 @@ struct EnvOptions {
   std::string mpi = "auto";
   std::string shell = "sh";
   bool unset = false;
+  bool list = false;
 };
 
 std::string quoted(const std::string& text) {
@@ -65,7 +68,13 @@ Result<int> print_unset(const EnvOptions& options, Console& console) {
   return kExitOk;
 }
 
+Result<int> print_list(Console& console) {
+  for (const Variable& one : variables()) console.out << fmt::format("{:<24}{}\n", one.name, meaning_and_default(one));
+  return kExitOk;
+}
+
 Result<int> print_env(const EnvOptions& options, Console& console) {
+  if (options.list) return print_list(console);
   if (options.unset) return print_unset(options, console);
   WEIR_TRY(const std::string file_system, find_file_system(options.file_system));
   WEIR_TRY(const std::string library, library_of(options));
@@ -83,7 +92,8 @@ void add_env(CLI::App& app, Selection& selection) {
       "Examples:\n"
       "  weir up --servers 4; eval \"$(weir env)\"; mpirun -n 8 ./simulation weir:/out.dat; eval \"$(weir env "
       "--unset)\"\n"
-      "  weir env --shell fish --mpi mpich | source\n",
+      "  weir env --shell fish --mpi mpich | source\n"
+      "  weir env --list\n",
       [](CLI::App& command, EnvOptions& options) {
         command
             .add_option("--fs", options.file_system,
@@ -95,7 +105,9 @@ void add_env(CLI::App& app, Selection& selection) {
         command.add_option("--shell", options.shell, "For which shell: sh (bash, zsh), csh or fish")
             ->check(CLI::IsMember({"sh", "csh", "fish"}))
             ->capture_default_str();
-        command.add_flag("--unset", options.unset, "Print how to undo it");
+        CLI::Option* const unset = command.add_flag("--unset", options.unset, "Print how to undo it");
+        command.add_flag("--list", options.list, "List all variables that Weir reads: meaning and default")
+            ->excludes(unset);
       },
       print_env);
 }

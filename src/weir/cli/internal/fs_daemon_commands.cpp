@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +18,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <weir/base/environment.h>
 #include <weir/cli/internal/daemons.h>
 #include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/job_keeper.h>
@@ -52,8 +52,7 @@ struct StatusOptions {
 
 // As given, else as WEIR_FS says, else the default.
 Result<std::string> connection_path(std::string given) {
-  const char* variable = std::getenv("WEIR_FS");
-  if (given.empty() && variable != nullptr) given = variable;
+  if (given.empty()) given = environment("WEIR_FS");
   if (given.empty()) return client::default_connection_file();
   if (given.rfind("tcp:", 0) == 0) {
     return invalid_argument(concat("WEIR_FS has addresses, not a file: ", given, "; name the file with --connection"));

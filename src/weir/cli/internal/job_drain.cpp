@@ -5,12 +5,12 @@
 #include <cstring>
 #include <map>
 
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <weir/base/os_error.h>
+#include <weir/base/poll.h>
 #include <weir/base/system_call.h>
 #include <weir/cli/internal/interruption.h>
 #include <weir/cli/internal/parallel_copy.h>
@@ -76,8 +76,7 @@ class DrainLoop {
 
 // True when the other end is closed.
 bool is_closed_within(const Pipe& pipe, int milliseconds) {
-  pollfd event{pipe.get(), POLLIN, 0};
-  return uninterrupted([&] { return ::poll(&event, 1, milliseconds); }) > 0;
+  return wait_readable(pipe.get(), std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds)) > 0;
 }
 
 }  // namespace

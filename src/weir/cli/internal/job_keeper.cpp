@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
@@ -175,21 +175,17 @@ Status JobKeeper::keep() { return finish("keep"); }
 
 Result<std::string> job_base_folder(bool uses_slurm) {
   std::error_code error;
-  const auto given = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value != nullptr ? value : "");
-  };
-  if (const std::string folder = given("WEIR_JOB_DIR"); !folder.empty()) {
+  if (const std::string folder = environment("WEIR_JOB_DIR"); !folder.empty()) {
     return std::filesystem::absolute(folder).string();
   }
   if (uses_slurm) {
-    if (given("HOME").empty())
+    if (environment("HOME").empty())
       return invalid_argument("HOME is not set: name a folder that all nodes share in WEIR_JOB_DIR");
-    const std::string folder = given("HOME") + "/.weir";
+    const std::string folder = environment("HOME") + "/.weir";
     std::filesystem::create_directories(folder, error);
     return folder;
   }
-  for (const std::string& folder : {given("TMPDIR"), std::string("/dev/shm"), std::string("/tmp")}) {
+  for (const std::string& folder : {environment("TMPDIR"), std::string("/dev/shm"), std::string("/tmp")}) {
     if (!folder.empty() && ::access(folder.c_str(), W_OK | X_OK) == 0)
       return std::filesystem::absolute(folder).string();
   }

@@ -1,12 +1,12 @@
 #include <weir/cli/internal/job_mpi.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include <unistd.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/job_elf.h>
 
@@ -117,7 +117,7 @@ constexpr char kEnvList[] = "mca_base_env_list";
 
 // Open MPI takes variables for its ranks by -x or by this setting, and refuses both together.
 bool uses_env_list(const std::vector<std::string>& command) {
-  return std::getenv("OMPI_MCA_mca_base_env_list") != nullptr ||
+  return !environment("OMPI_MCA_mca_base_env_list").empty() ||
          std::any_of(command.begin(), command.end(), [](const std::string& word) { return contains(word, kEnvList); });
 }
 
@@ -127,7 +127,7 @@ std::vector<std::string> launcher_words(Mpi launcher, const std::string& preload
   if (launcher == Mpi::kMpich) return {"-genv", "LD_PRELOAD", preload};
   std::vector<std::string> words{"-x", concat("LD_PRELOAD=", preload)};
   for (const Setting& one : settings) words.insert(words.end(), {"-x", one.name});
-  if (std::getenv("WEIR_PREFIX") != nullptr) words.insert(words.end(), {"-x", "WEIR_PREFIX"});
+  if (!environment("WEIR_PREFIX").empty()) words.insert(words.end(), {"-x", "WEIR_PREFIX"});
   return words;
 }
 
@@ -152,7 +152,7 @@ std::size_t find_export(const std::vector<std::string>& command) {
 std::string export_list(std::string_view given, const std::string& preload, const std::vector<Setting>& settings) {
   std::string list(given == "NONE" || given == "NIL" ? "" : given);
   for (const Setting& one : settings) list += concat(list.empty() ? "" : ",", one.name);
-  if (std::getenv("WEIR_PREFIX") != nullptr) list += concat(list.empty() ? "" : ",", "WEIR_PREFIX");
+  if (!environment("WEIR_PREFIX").empty()) list += concat(list.empty() ? "" : ",", "WEIR_PREFIX");
   return concat(list, list.empty() ? "" : ",", "LD_PRELOAD=", preload);
 }
 
@@ -172,11 +172,6 @@ std::vector<std::string> srun_words(std::vector<std::string> words, const std::s
 }
 
 }  // namespace
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 std::string_view mpi_name(Mpi mpi) {
   if (mpi == Mpi::kNone) return "none";

@@ -31,9 +31,6 @@ struct MpiChoice {
 /// Looks at the programs that the command names, then at its launcher, then at the `mpirun` on PATH.
 MpiChoice choose_mpi(const std::vector<std::string>& command);
 
-/// A variable of the environment; empty if it is not set.
-std::string environment(const char* name);
-
 /// The file that a shell would start for this word; empty if there is none.
 std::string find_on_path(const std::string& word);
 

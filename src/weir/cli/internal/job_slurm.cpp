@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,10 +11,11 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
+#include <weir/base/poll.h>
 #include <weir/base/random_id.h>
 #include <weir/cli/internal/exec.h>
 #include <weir/cli/internal/fs_connect.h>
@@ -32,15 +32,10 @@ namespace {
 constexpr auto kStartPatience = std::chrono::seconds(120);
 
 int number_of(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
+  const std::string text = environment(variable);
   int number = otherwise;
-  if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
+  std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
-}
-
-std::string text_of(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? text : "";
 }
 
 // One step beside those of the command: it takes no resources from them, and may use all of the job's on its nodes.
@@ -116,9 +111,9 @@ Result<int> serve_job(const ServeOptions& options, Console&) {
   if (how.capacity_bytes == 0) how.capacity_bytes = memory_of_node() / 2 / std::max(options.on_node, 1);
   how.ahead_bytes = options.ahead;
   how.follows_parent = true;
-  const std::string node = text_of("SLURMD_NODENAME");
+  const std::string node = environment("SLURMD_NODENAME");
   if (node.empty()) return invalid_argument("SLURMD_NODENAME is not set: srun starts this command, and sets it");
-  how.listen = address_of_node(node, text_of("SLURM_LAUNCH_NODE_IPADDR"));
+  how.listen = address_of_node(node, environment("SLURM_LAUNCH_NODE_IPADDR"));
   const auto index = static_cast<std::uint32_t>(number_of("SLURM_PROCID", 0));
   Pipe out(::dup(STDOUT_FILENO));
   ::dup2(STDERR_FILENO, STDOUT_FILENO);  // libraries may say something there (UCX warns), and it is not for the pipe
@@ -130,7 +125,7 @@ Result<int> serve_job(const ServeOptions& options, Console&) {
 
 }  // namespace
 
-bool is_in_slurm() { return std::getenv("SLURM_JOB_ID") != nullptr && !find_on_path("srun").empty(); }
+bool is_in_slurm() { return !environment("SLURM_JOB_ID").empty() && !find_on_path("srun").empty(); }
 
 int slurm_nodes() { return number_of("SLURM_JOB_NUM_NODES", 1); }
 
@@ -166,9 +161,7 @@ Status SlurmServers::failure(const std::string& what) const {
 }
 
 Result<std::string> SlurmServers::hear(int& index) {
-  pollfd event{pipes_.read.get(), POLLIN, 0};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(ready_by_ - std::chrono::steady_clock::now());
-  if (::poll(&event, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) == 0) {
+  if (wait_readable(pipes_.read.get(), ready_by_) == 0) {
     return failure(concat("they are not ready after ", kStartPatience.count(), " s"));
   }
   const std::string line = pipes_.read.read_line();

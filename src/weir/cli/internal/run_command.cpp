@@ -4,6 +4,7 @@
 // goes.  A keeper (job_keeper.h) owns what must not be left behind; this process starts the other parts one after the
 // other, each in a process of its own.
 
+#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
 #include <weir/cli/internal/run_command.h>
 
@@ -11,7 +12,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -193,8 +193,8 @@ struct Records {
 
 // A folder that the user wants traces in is left alone, and read.
 Records records_of(const RunOptions& options, const JobKeeper& keeper) {
-  const char* const given = std::getenv("WEIR_TRACE");
-  const bool is_given = options.report.empty() && given != nullptr && *given != '\0';
+  const std::string given = environment("WEIR_TRACE");
+  const bool is_given = options.report.empty() && !given.empty();
   const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
   return {.traces = is_given ? given : concat(keeper.folder(), kTraceName),
           .since = is_given ? now.count() : 0,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include <weir/base/environment.h>
 #include <weir/base/nearest.h>
 #include <weir/cli/internal/version.h>
 
@@ -108,25 +109,6 @@ constexpr std::array kExitCodes{
               "\\fBweir run\\fR has the exit code of its command; 124 after \\fB\\-\\-timeout\\fR, 126 and 127 if the "
               "command "
               "cannot be started."},
-};
-
-constexpr std::array kVariables{
-    Paragraph{"WEIR_FS", "The file system: a connection file, or addresses \\fItcp:HOST:PORT,...\\fR"},
-    Paragraph{"WEIR_KEY_FILE", "The file with the key, if \\fBWEIR_FS\\fR has addresses."},
-    Paragraph{"WEIR_LAYOUT",
-              "How files are stored that an MPI program makes, in the layout language, or \\fIview\\fR."},
-    Paragraph{"WEIR_PREFIX",
-              "Local names below this path are files of Weir as well as \\fIweir:/\\fR, for MPI programs."},
-    Paragraph{"WEIR_COLLECTIVE", "How collective accesses go: \\fIalone\\fR, \\fItwo\\-phase\\fR or \\fIauto\\fR."},
-    Paragraph{"WEIR_MPIIO_TIMEOUT", "Seconds that a collective call waits for a rank [60]."},
-    Paragraph{"WEIR_TRACE", "A directory where each rank writes what it did, for \\fBweir report\\fR."},
-    Paragraph{"WEIR_HUGE_PAGES", "\\fIoff\\fR: servers with memory stores use small pages only."},
-    Paragraph{"WEIR_JOB_DIR", "Where \\fBweir run\\fR makes folders of jobs."},
-    Paragraph{"WEIR_LIBRARY_DIR", "Where to look for libweir_mpiio_*.so."},
-    Paragraph{"WEIR_LOG",
-              "\\fIerror\\fR, \\fIwarn\\fR, \\fIinfo\\fR or \\fIdebug\\fR: what is written to standard error, and to "
-              "the log of "
-              "servers."},
 };
 
 constexpr std::array kFiles{
@@ -289,7 +271,8 @@ std::string manual_page(const CLI::App& app) {
   page += ".SH EXIT STATUS\n";
   add_paragraphs(kExitCodes, page);
   page += ".SH ENVIRONMENT\n";
-  add_paragraphs(kVariables, page);
+  for (const Variable& one : variables())
+    page += concat(".TP\n.B ", one.name, "\n", roff(meaning_and_default(one)), "\n");
   page += ".SH FILES\n";
   add_paragraphs(kFiles, page);
   return page;

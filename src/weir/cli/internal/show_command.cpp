@@ -1,8 +1,8 @@
 // weir layout show
 
 #include <algorithm>
-#include <cstdlib>
 
+#include <weir/base/environment.h>
 #include <weir/cli/internal/answers.h>
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/svg.h>
@@ -44,8 +44,7 @@ std::string_view kind_of(const layout::Partition& partition) {
 
 bool wants_color(const ShowOptions& options, const Terminal& terminal) {
   if (options.color != "auto") return options.color == "always";
-  const char* no_color = std::getenv("NO_COLOR");
-  return terminal.is_terminal && (no_color == nullptr || *no_color == '\0');
+  return terminal.is_terminal && environment("NO_COLOR").empty();
 }
 
 /// The elements to list: the one asked for, or the first few.

@@ -1,9 +1,9 @@
 #include <weir/client/internal/session.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
 
@@ -17,11 +17,6 @@ constexpr Offset kLeastBytesPerMs = 10000;
 constexpr std::chrono::microseconds kTurn{500};
 constexpr std::chrono::milliseconds kCaretakersTurn{1};
 constexpr std::size_t kMostUnderWay = 256;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 bool is_address(const std::string& text) { return text.starts_with("tcp:") || text.starts_with("local:"); }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 
@@ -110,8 +110,8 @@ Result<Method> parse_method(const std::string& text) {
 
 Method wanted_method(const std::optional<std::string>& hint) {
   static const Method by_environment = [] {
-    const char* const text = std::getenv("WEIR_COLLECTIVE");
-    if (text == nullptr || *text == '\0') return Method::kAuto;
+    const std::string text = environment("WEIR_COLLECTIVE");
+    if (text.empty()) return Method::kAuto;
     const Result<Method> method = parse_method(text);
     if (!method.is_ok()) WEIR_LOG_WARN("WEIR_COLLECTIVE: {}; auto is assumed", method.status().message());
     return method.is_ok() ? *method : Method::kAuto;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
 
+#include <weir/base/environment.h>
 #include <weir/mpiio/internal/meeting.h>
 
 namespace weir::mpiio::internal {
@@ -35,8 +35,7 @@ Result<client::FileSystem> file_system() {
   const std::lock_guard lock(mutex);
   if (connected == nullptr) {
     client::ConnectOptions options;
-    const char* const direct = std::getenv("WEIR_DIRECT");
-    options.direct = direct == nullptr || std::string_view(direct) != "off";
+    options.direct = environment("WEIR_DIRECT") != "off";
     // A server that is gone is noticed at once.  One that is slow, on a machine that has too much to do, gets half the
     // time that ranks get: an error would end the program.
     options.timeout = std::max<std::chrono::milliseconds>(options.timeout, longest_wait() / 2);
@@ -50,8 +49,8 @@ std::optional<std::string> path_of(const char* name) {
   if (name == nullptr) return std::nullopt;
   const std::string_view text(name);
   if (text.starts_with(kScheme)) return with_slash(text.substr(kScheme.size()));
-  const char* const prefix = std::getenv("WEIR_PREFIX");
-  if (prefix == nullptr || *prefix == '\0' || text.empty()) return std::nullopt;
+  const std::string prefix = environment("WEIR_PREFIX");
+  if (prefix.empty() || text.empty()) return std::nullopt;
   const auto below = normal(text).lexically_relative(normal(prefix));
   if (below.empty() || below == "." || *below.begin() == "..") return std::nullopt;
   return with_slash(below.string());

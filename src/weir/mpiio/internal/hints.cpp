@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <set>
 #include <variant>
 #include <vector>
 
+#include <weir/base/environment.h>
 #include <weir/layout/language.h>
 #include <weir/log/log.h>
 #include <weir/mpiio/internal/collective.h>
@@ -59,8 +59,8 @@ Wish find_wish(const Hints& hints) {
   for (const char* const key : {"striping_unit", "striping_factor"}) {
     if (const auto text = striping_hint(hints, key)) return {std::nullopt, concat("hint ", key, "=", *text)};
   }
-  const char* const text = std::getenv("WEIR_LAYOUT");
-  if (text != nullptr && *text != '\0') return {text, concat("WEIR_LAYOUT=", text)};
+  const std::string text = environment("WEIR_LAYOUT");
+  if (!text.empty()) return {text, concat("WEIR_LAYOUT=", text)};
   return {std::nullopt, "no hint and no WEIR_LAYOUT: stripes over all targets"};
 }
 

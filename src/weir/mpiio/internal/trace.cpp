@@ -5,7 +5,6 @@
 #include <charconv>
 #include <chrono>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/layout/match.h>
@@ -60,11 +60,10 @@ struct Sum {
 
 // What is no number says nothing.
 std::int64_t record_limit() {
-  const char* const text = std::getenv("WEIR_TRACE_LIMIT");
-  if (text == nullptr) return kMostRecords;
+  const std::string text = environment("WEIR_TRACE_LIMIT");
   std::int64_t limit = 0;
-  const char* const end = text + std::strlen(text);
-  const auto parsed = std::from_chars(text, end, limit);
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, limit);
   return parsed.ec == std::errc() && parsed.ptr == end && limit >= 0 ? limit : kMostRecords;
 }
 
@@ -248,7 +247,7 @@ class Tracer {
       PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
       PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     }
-    const std::string name = concat(std::getenv("WEIR_TRACE"), '/', host_name(), '.', ::getpid(), ".trace");
+    const std::string name = concat(environment("WEIR_TRACE"), '/', host_name(), '.', ::getpid(), ".trace");
     out_ = Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
     if (!out_.is_open()) WEIR_LOG_WARN("WEIR_TRACE: cannot write {}: {}", name, std::strerror(errno));
     write(to_line(
@@ -375,14 +374,9 @@ class Tracer {
   std::map<std::pair<std::string, std::string>, Failures> failures_;
 };
 
-bool is_wanted() {
-  const char* const folder = std::getenv("WEIR_TRACE");
-  return folder != nullptr && *folder != '\0';
-}
-
 }  // namespace
 
-const bool is_counting = is_wanted();
+const bool is_counting = !environment("WEIR_TRACE").empty();
 const bool is_on = is_counting && record_limit() > 0;
 
 std::int64_t now() { return is_on ? wall_clock() : 0; }

@@ -1,12 +1,12 @@
 #include <weir/net/internal/links.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 #include <thread>
 
 #include <poll.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/scheduling.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
@@ -31,10 +31,7 @@ timespec to_timespec(Clock::duration time) {
 
 }  // namespace
 
-Rings rings_by_environment() {
-  const char* transport = std::getenv("WEIR_TRANSPORT");
-  return transport != nullptr && std::string_view(transport) == "ucx" ? Rings::kOff : Rings::kOn;
-}
+Rings rings_by_environment() { return environment("WEIR_TRANSPORT") == "ucx" ? Rings::kOff : Rings::kOn; }
 
 std::string ring_name(const Address& address) { return concat("weir-ring-", address.text); }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 
@@ -75,10 +75,10 @@ class UcxContext {
           status != UCS_OK)
         return ucx_error(concat("set UCX's ", setting.name, " to ", setting.value), status);
     }
-    const char* transports = std::getenv("WEIR_UCX_TLS");
-    ucx_calls().ucp_config_modify(config, "TLS", transports == nullptr ? "^sm" : transports);
+    const std::string transports = environment("WEIR_UCX_TLS");
+    ucx_calls().ucp_config_modify(config, "TLS", transports.empty() ? "^sm" : transports.c_str());
     // Otherwise UCX opens a port on every device, and obeys every process that connects there.
-    if (!device.empty() && std::getenv("WEIR_UCX_NET_DEVICES") == nullptr) {
+    if (!device.empty() && environment("WEIR_UCX_NET_DEVICES").empty()) {
       if (const ucs_status_t status = ucx_calls().ucp_config_modify(config, "NET_DEVICES", device.c_str());
           status != UCS_OK)
         return ucx_error(concat("set UCX's NET_DEVICES to ", device), status);

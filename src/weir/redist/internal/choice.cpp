@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/redist/internal/agreement.h>
 
@@ -25,8 +25,7 @@ struct Advice {
 };
 
 Status read_variable(Advice& advice) {
-  const char* value = std::getenv(kVariable);
-  const std::string text = value ? value : "";
+  const std::string text = environment(kVariable);
   if (text.empty()) return Status::ok();
   if (text != "auto" && text != "one" && text != "two") {
     return invalid_argument(concat("redistribution: ", kVariable, " is '", text, "': set it to auto, one or two"));

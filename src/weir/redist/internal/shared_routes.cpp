@@ -1,8 +1,8 @@
 #include <weir/redist/internal/shared_routes.h>
 
-#include <cstdlib>
 #include <random>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/redist/internal/agreement.h>
 
@@ -26,10 +26,7 @@ Offset directory_bytes(std::size_t rings) {
   return ceil_div(bytes, kRingLine) * kRingLine;
 }
 
-bool is_switched_off() {
-  const char* value = std::getenv("WEIR_REDIST_SHARED");
-  return value != nullptr && std::string_view(value) == "0";
-}
+bool is_switched_off() { return environment("WEIR_REDIST_SHARED") == "0"; }
 
 // A number that no other group of ranks on any of the hosts uses now.
 Result<std::int64_t> agree_on_number(const Comm& comm) {

@@ -1,9 +1,8 @@
 #include <weir/scalapack/internal/blacs.h>
 
-#include <cstdlib>
-
 #include <dlfcn.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 
 namespace weir::scalapack::internal {
@@ -16,8 +15,8 @@ constexpr int kSystemContextOfContext = 10;  // BLACS_GET: what a context was ma
 // A ScaLAPACK that a plug-in loaded for itself is not visible to others; its user can name it.
 void* named_library() {
   static void* const library = [] {
-    const char* path = std::getenv("WEIR_SCALAPACK_LIBRARY");
-    return path != nullptr && *path != '\0' ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : nullptr;
+    const std::string path = environment("WEIR_SCALAPACK_LIBRARY");
+    return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   }();
   return library;
 }

@@ -8,6 +8,7 @@
 
 #include <mpi.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/scalapack/internal/blacs.h>
 #include <weir/scalapack/internal/session.h>
@@ -20,8 +21,8 @@ enum Field { kContext = 1, kRows, kColumns, kRowBlock, kColumnBlock, kRowSource,
 
 bool is_off() {
   static const bool off = [] {
-    const char* value = std::getenv("WEIR_SCALAPACK");
-    return value != nullptr && (std::string_view(value) == "off" || std::string_view(value) == "0");
+    const std::string value = environment("WEIR_SCALAPACK");
+    return value == "off" || value == "0";
   }();
   return off;
 }

@@ -13,6 +13,7 @@
 #include <span>
 
 #include <weir/base/os_error.h>
+#include <weir/base/poll.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
@@ -35,16 +36,6 @@ std::string random_name() {
   char text[2 * sizeof bytes + 1];
   sodium_bin2hex(text, sizeof text, bytes, sizeof bytes);
   return concat("weir-", std::string_view(text));
-}
-
-// Signals of the program that embeds the server do not end the wait.
-bool is_readable(int descriptor, std::chrono::milliseconds timeout) {
-  const Clock::time_point deadline = Clock::now() + timeout;
-  pollfd poller{descriptor, POLLIN, 0};
-  return uninterrupted([&] {
-           const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-           return poll(&poller, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-         }) > 0;
 }
 
 }  // namespace
@@ -120,7 +111,7 @@ Descriptor HandoverServer::take(const std::uint8_t* token, uid_t uid) {
 }
 
 void HandoverServer::serve(int connection) {
-  if (!is_readable(connection, kClientTimeout)) return;
+  if (wait_readable(connection, Clock::now() + kClientTimeout) <= 0) return;
   std::uint8_t token[kTokenBytes + 1];
   const ssize_t bytes = recv(connection, token, sizeof token, MSG_DONTWAIT);
   ucred peer{};

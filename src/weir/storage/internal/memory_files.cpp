@@ -12,11 +12,11 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
+#include <weir/base/environment.h>
 #include <weir/base/system_call.h>
 #include <weir/base/unix_socket.h>
 #include <weir/log/log.h>
@@ -86,8 +86,7 @@ pid_t fork_into_namespace() {
 }
 
 int make_huge_files() {
-  const char* wish = std::getenv("WEIR_HUGE_PAGES");
-  if (wish != nullptr && std::string_view(wish) == "off") return -1;
+  if (environment("WEIR_HUGE_PAGES") == "off") return -1;
   int mount = make_tmpfs();
   if (mount < 0 && errno == EPERM) mount = make_tmpfs_in_namespace().release();
   if (mount >= 0) {
