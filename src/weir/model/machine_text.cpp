@@ -11,9 +11,10 @@
 
 #include <fmt/format.h>
 
-// Compiled in, because libraries that are loaded into programs use it.  Without exceptions its names differ from those
-// of the shared library.  toml++ 3.3 asserts that no list has a '}' where a value is due; without the assertions it
-// reports an error.  With NDEBUG they would become assumptions of the compiler.
+// Compiled in, because libraries that are loaded into programs use it, and under a name of its own: programs that also
+// load the shared library would mix the two.  toml++ 3.3 asserts that no list has a '}' where a value is due; without
+// the assertions it reports an error.  With NDEBUG they would become assumptions of the compiler.
+#define toml weir_toml
 #undef NDEBUG
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #define TOML_HEADER_ONLY 1
