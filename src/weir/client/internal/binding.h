@@ -43,12 +43,12 @@ struct Access {
   [[nodiscard]] Range range() const { return {from, from + bytes}; }
 };
 
-/// The way between memory in pieces and a subfile, without a buffer in between.  Kept, since programs use the same memory
-/// again and again.
+/// The way between memory in pieces and a subfile, without a buffer in between.  Kept, since programs use the same
+/// memory again and again.
 class Composition {
  public:
-  /// The plan for the access, and by how much its offsets in the subfile have to be raised; nothing if there is none, or
-  /// it is not worth making yet.
+  /// The plan for the access, and by how much its offsets in the subfile have to be raised; nothing if there is none,
+  /// or it is not worth making yet.
   struct Route {
     transfer::Plan plan;  ///< Key: its source, memory for a write and the subfile for a read.
     Offset shift = 0;

@@ -12,8 +12,8 @@ namespace {
 
 // Several accesses of fewer bytes each are merged to one message per target.
 constexpr Offset kSmallPart = Offset{64} << 10;
-// Memory in pieces passes through a buffer unless it can be moved directly.  One that stays in the cache costs little beside the copy to mapped memory;
-// messages rather are few and long.
+// Memory in pieces passes through a buffer unless it can be moved directly.  One that stays in the cache costs little
+// beside the copy to mapped memory; messages rather are few and long.
 constexpr Offset kCachedWindow = Offset{256} << 10;
 constexpr auto kMessageWindow = static_cast<Offset>(BufferPool::kBytes);
 
