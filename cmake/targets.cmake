@@ -121,13 +121,25 @@ function(weir_check_link component)
   weir_set_labels(${component}.LinkAlone ${component})
 endfunction()
 
-# How sources of tests are compiled.
+# How sources of tests are compiled.  GoogleTest's headers are compiled ahead once for all test programs that are optimised alike: a
+# precompiled header for each program took 6 s and 110 MB apiece with sanitizers.
 function(weir_set_test_options target component)
-  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # so that ccache sees through it
+  set(headers weir_test_headers)
   if(WEIR_SANITIZE AND NOT component IN_LIST WEIR_OPTIMIZED_TESTS)
-    target_compile_options(${target} PRIVATE -O0)
+    set(headers weir_test_headers_unoptimized)
+    set(optimization -O0)
   endif()
+  if(NOT TARGET ${headers})
+    set(source "${CMAKE_BINARY_DIR}/${headers}.cpp") # of a program, as position-independent code of libraries is another kind
+    file(CONFIGURE OUTPUT "${source}" CONTENT "int main() { return 0; }\n")
+    add_executable(${headers} EXCLUDE_FROM_ALL "${source}")
+    target_link_libraries(${headers} PRIVATE GTest::gmock GTest::gtest)
+    target_precompile_headers(${headers} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+    weir_set_warnings(${headers})
+    target_compile_options(${headers} PRIVATE ${optimization})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+  target_compile_options(${target} PRIVATE ${optimization} $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # so that ccache sees through it
 endfunction()
 
 # weir_add_test(<component> [SHARDS n] [DEPENDS target...]): every *_test.cpp of the folder, as one program.
