@@ -21,6 +21,8 @@
 #include <weir/server/internal/metadata_service.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/memory_store.h>
+#include <weir/storage/slow_store.h>
+#include <weir/storage/store_spec.h>
 #include <weir/wire/wire.h>
 
 namespace weir::server {
@@ -32,7 +34,6 @@ using internal::CallPtr;
 
 constexpr std::chrono::milliseconds kDefaultTimeout{60'000};
 constexpr std::chrono::milliseconds kLongestTimeout{24 * 3600 * 1000};
-constexpr std::string_view kDiskPrefix = "disk:";
 
 net::Deadline deadline_of(std::int64_t remaining_ms) {
   const std::chrono::milliseconds told(remaining_ms);
@@ -48,25 +49,21 @@ void raise_open_file_limit() {
     WEIR_LOG_WARN("server: cannot raise the limit of open files to {}", limit.rlim_max);
 }
 
+bool is_in_memory(const Options& options) {
+  const Result<storage::StoreSpec> spec = storage::StoreSpec::parse(options.store);
+  return spec.is_ok() && spec->is_memory();
+}
+
 bool names_bytes(wire::Operation operation) {
   return operation == wire::Operation::RegisterView || operation == wire::Operation::ReadView ||
          operation == wire::Operation::WriteView || operation == wire::Operation::ReadPieces ||
          operation == wire::Operation::WritePieces;
 }
 
-/// DIR, if the store is "disk:DIR"; empty if it is "memory".
-Result<std::string> directory_of(const std::string& store) {
-  if (store == "memory") return std::string();
-  if (!store.starts_with(kDiskPrefix) || store.size() == kDiskPrefix.size()) {
-    return invalid_argument(concat("server: store \"", store, "\" is neither \"memory\" nor \"disk:DIR\""));
-  }
-  return store.substr(kDiskPrefix.size());
-}
-
-Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const std::string& directory,
-                                                   const storage::Label& label) {
-  if (!directory.empty()) {
-    return storage::open_disk_store(internal::store_path(directory, options.index), {.label = label});
+Result<std::unique_ptr<storage::Store>> open_plain_store(const Options& options, const storage::StoreSpec& spec,
+                                                         const storage::Label& label) {
+  if (!spec.is_memory()) {
+    return storage::open_disk_store(internal::store_path(spec.directory, options.index), {.label = label});
   }
   storage::MemoryStoreOptions memory;
   memory.capacity_bytes = options.capacity_bytes;
@@ -75,10 +72,16 @@ Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const
   return storage::make_memory_store(memory);
 }
 
-Result<std::unique_ptr<storage::KeyValue>> open_metadata(const Options& options, const std::string& directory) {
+Result<std::unique_ptr<storage::Store>> open_store(const Options& options, const storage::StoreSpec& spec,
+                                                   const storage::Label& label) {
+  WEIR_TRY(std::unique_ptr<storage::Store> store, open_plain_store(options, spec, label));
+  return spec.slow ? storage::make_slow_store(std::move(store), *spec.slow) : std::move(store);
+}
+
+Result<std::unique_ptr<storage::KeyValue>> open_metadata(const Options& options, const storage::StoreSpec& spec) {
   if (options.index != 0) return std::unique_ptr<storage::KeyValue>();
-  if (directory.empty()) return storage::make_memory_key_value();
-  return storage::open_rocks_key_value(internal::metadata_path(directory));
+  if (spec.is_memory()) return storage::make_memory_key_value();
+  return storage::open_rocks_key_value(internal::metadata_path(spec.directory));
 }
 
 }  // namespace
@@ -165,7 +168,7 @@ Status Server::Impl::check(const wire::RequestHeadT& head) const {
   if (head.store == 0 || head.store == store->id()) return Status::ok();
   return {ErrorCode::kIoError,
           concat("server ", options.index, " at ", listener->address().text, ": the store that had these bytes is lost",
-                 options.store == "memory" ? " (it was in memory, and the server was started again since)" : "",
+                 is_in_memory(options) ? " (it was in memory, and the server was started again since)" : "",
                  "; remove the file, or put it there again")};
 }
 
@@ -235,15 +238,15 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() { stop(); }
 
 Result<std::unique_ptr<Server>> Server::start(const Options& options) {
-  WEIR_TRY(const std::string directory, directory_of(options.store));
+  WEIR_TRY(const storage::StoreSpec spec, storage::StoreSpec::parse(options.store));
   storage::Label label;
-  if (!directory.empty()) {
-    WEIR_TRY(label, internal::label_for(directory, options.index, options.file_system));
+  if (!spec.is_memory()) {
+    WEIR_TRY(label, internal::label_for(spec.directory, options.index, options.file_system));
   }
-  WEIR_TRY(std::unique_ptr<storage::Store> store, open_store(options, directory, label));
-  WEIR_TRY(std::unique_ptr<storage::KeyValue> metadata, open_metadata(options, directory));
-  if (!directory.empty() && metadata != nullptr) {
-    WEIR_RETURN_IF_ERROR(internal::label_metadata(*metadata, directory, store->label()));
+  WEIR_TRY(std::unique_ptr<storage::Store> store, open_store(options, spec, label));
+  WEIR_TRY(std::unique_ptr<storage::KeyValue> metadata, open_metadata(options, spec));
+  if (!spec.is_memory() && metadata != nullptr) {
+    WEIR_RETURN_IF_ERROR(internal::label_metadata(*metadata, spec.directory, store->label()));
   }
   return start(options, std::move(store), std::move(metadata));
 }
@@ -273,9 +276,9 @@ Status Server::set_members(const std::vector<net::Address>& members) {
 }
 
 Result<std::optional<std::uint32_t>> servers_of(const std::string& store) {
-  WEIR_TRY(const std::string directory, directory_of(store));
-  if (directory.empty()) return std::optional<std::uint32_t>{};
-  WEIR_TRY(const std::vector<internal::LabelledStore> stores, internal::find_stores(directory));
+  WEIR_TRY(const storage::StoreSpec spec, storage::StoreSpec::parse(store));
+  if (spec.is_memory()) return std::optional<std::uint32_t>{};
+  WEIR_TRY(const std::vector<internal::LabelledStore> stores, internal::find_stores(spec.directory));
   for (const internal::LabelledStore& one : stores) {
     if (one.label.is_formed) return std::optional(one.label.servers);
   }

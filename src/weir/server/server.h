@@ -22,7 +22,7 @@ struct Options {
   std::uint32_t index = 0;  ///< Number of this server; 0 has the metadata service.
   net::Address address{"tcp:127.0.0.1:0"};
   net::Key key;
-  std::string store = "memory";  ///< "memory" or "disk:DIR": DIR/server-<index> is this server's.
+  std::string store = "memory";  ///< A storage::StoreSpec; below its directory, server-<index> is this server's.
   std::uint64_t file_system =
       0;                      ///< Id of the file system if its store is new and nothing beside it has one; 0: random.
   Offset capacity_bytes = 0;  ///< Of a memory store; 0: half of the machine's memory.

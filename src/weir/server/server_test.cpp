@@ -2,6 +2,7 @@
 
 #include <weir/server/server.h>
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -591,6 +592,30 @@ TEST(ServerStartTest, OnDiskEverythingIsThereAgain) {
       ASSERT_THAT(client.call(read_pieces(9, {{0, 5000}}), {}, back).status, IsOk());
       EXPECT_TRUE(back == body);
     }
+  }
+}
+
+TEST(ServerStartTest, ASlowStoreHasTheBytesOfItsDiskAndTakesItsTime) {
+  const internal::TemporaryDirectory directory;
+  Options options;
+  options.address = {concat("local:server-slow-", getpid())};
+  options.key = net::Key::random();
+  const Bytes body(2, std::byte{4});
+  for (const std::string& store :
+       {concat("disk:", directory.path()), concat("slow:disk:", directory.path(), "?seek=30ms")}) {
+    options.store = store;
+    auto server = Server::start(options);
+    ASSERT_THAT(server, IsOk());
+    Peer client((*server)->address(), options.key);
+    if (store.starts_with("disk")) {
+      ASSERT_THAT(client.call(write_pieces(9, {{0, 1}, {1 << 20, (1 << 20) + 1}}), body).status, IsOk());
+      continue;
+    }
+    Bytes back(body.size());
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_THAT(client.call(read_pieces(9, {{0, 1}, {1 << 20, (1 << 20) + 1}}), {}, back).status, IsOk());
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(60)) << "two pieces, two seeks";
+    EXPECT_TRUE(back == body);
   }
 }
 

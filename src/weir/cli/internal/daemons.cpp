@@ -27,6 +27,7 @@
 #include <weir/cli/internal/read_all.h>
 #include <weir/client/connection_file.h>
 #include <weir/server/server.h>
+#include <weir/storage/store_spec.h>
 
 namespace weir::cli::internal {
 
@@ -180,12 +181,9 @@ bool none_runs(const std::vector<Process>& processes) {
 }  // namespace
 
 Result<std::string> check_store(const std::string& store) {
-  constexpr std::string_view kDisk = "disk:";
-  if (store == "memory") return store;
-  if (store.rfind(kDisk, 0) != 0 || store.size() == kDisk.size()) {
-    return invalid_argument(concat("--store '", store, "': write memory, or disk:DIR"));
-  }
-  return concat(kDisk, std::filesystem::absolute(store.substr(kDisk.size())).string());
+  WEIR_TRY(storage::StoreSpec spec, storage::StoreSpec::parse(store));
+  if (!spec.is_memory()) spec.directory = std::filesystem::absolute(spec.directory).string();
+  return spec.text();
 }
 
 Status check_server_count(int servers) {

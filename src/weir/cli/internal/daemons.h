@@ -39,7 +39,7 @@ struct DaemonOptions {
   bool follows_parent = false;  ///< Servers end with the process that started them.
 };
 
-/// "memory", or "disk:DIR" with DIR made absolute: servers live in another directory than their user.
+/// A storage::StoreSpec with its directory made absolute: servers live in another directory than their user.
 /// \error kInvalidArgument
 Result<std::string> check_store(const std::string& store);
 Status check_server_count(int servers);

@@ -27,6 +27,7 @@
 #include <weir/cli/internal/job_summary.h>
 #include <weir/cli/internal/report_command.h>
 #include <weir/layout/language.h>
+#include <weir/storage/store_spec.h>
 
 namespace weir::cli::internal {
 namespace {
@@ -283,7 +284,8 @@ Result<int> conclude(const Job& job, const RunOptions& options, const JobKeeper&
   facts.mpi = mpi_name(job.mpi.mpi);
   facts.servers = job.keeper.servers.servers;
   facts.store = job.keeper.servers.store;
-  const bool is_lost = facts.store == "memory" && !options.keep;
+  WEIR_TRY(const storage::StoreSpec store, storage::StoreSpec::parse(facts.store));
+  const bool is_lost = store.is_memory() && !options.keep;
   return copy_in_child(
       [&]() -> Result<int> {
         const Result<int> code = tell_io(options, records, facts, console);
@@ -423,7 +425,8 @@ constexpr char kRunHelp[] =
 void declare(CLI::App& command, RunOptions& options) {
   add_number(command, "--servers", options.servers, 1, kMostServers,
              "How many servers [1; in a Slurm allocation one on each node]");
-  command.add_option("--store", options.store, "Where bytes go: memory, or disk:DIR, which stays")
+  command
+      .add_option("--store", options.store, "Where bytes go: memory; disk:DIR, which stays; slow:STORE?seek=T&rate=N")
       ->capture_default_str();
   add_capacity(command, options.capacity);
   add_ahead(command, options.ahead);

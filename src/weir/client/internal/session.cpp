@@ -6,6 +6,7 @@
 #include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
+#include <weir/storage/store_spec.h>
 
 namespace weir::client::internal {
 
@@ -224,7 +225,8 @@ ServerSelf Session::ask_self(std::uint32_t server) {
   if (members.is_ok() && server < members->servers.size()) {
     self.store = members->servers[server]->store_id;
     self.host = members->servers[server]->host;
-    self.is_memory = members->servers[server]->store == "memory";
+    const Result<storage::StoreSpec> store = storage::StoreSpec::parse(members->servers[server]->store);
+    self.is_memory = store.is_ok() && store->is_memory();
   }
   locked([&] { links_[server]->self = self; });
   return self;

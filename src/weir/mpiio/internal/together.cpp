@@ -44,7 +44,7 @@ Offset number_of(const Hints& hints, const std::string& key) {
 bool has_disk(const client::FileSystem& fs) {
   const auto usage = fs.usage();
   return usage.is_ok() && std::any_of(usage->begin(), usage->end(), [](const client::TargetUsage& target) {
-           return target.store.starts_with("disk");
+           return target.store != "memory";
          });
 }
 

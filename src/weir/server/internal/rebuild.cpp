@@ -24,6 +24,7 @@
 #include <weir/server/internal/assembly.h>
 #include <weir/server/internal/metadata.h>
 #include <weir/storage/disk_store.h>
+#include <weir/storage/store_spec.h>
 #include <weir/wire/found_files.h>
 #include <weir/wire/path.h>
 #include <weir/wire/wire.h>
@@ -37,7 +38,6 @@ using internal::LabelledStore;
 using internal::Metadata;
 using Kind = RebuildFinding::Kind;
 
-constexpr std::string_view kDiskStore = "disk:";
 
 Status sync_folder_entries(const std::string& path) {
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -266,10 +266,9 @@ class Rebuild {
 }  // namespace
 
 Result<RebuildReport> rebuild(const RebuildOptions& options) {
-  if (!options.store.starts_with(kDiskStore) || options.store.size() == kDiskStore.size()) {
-    return invalid_argument(concat("rebuild: store \"", options.store, "\" is not \"disk:DIR\""));
-  }
-  return Rebuild(options.store.substr(kDiskStore.size()), options).run();
+  WEIR_TRY(const storage::StoreSpec spec, storage::StoreSpec::parse(options.store));
+  if (spec.is_memory()) return invalid_argument(concat("rebuild: store '", options.store, "' is not disk:DIR"));
+  return Rebuild(spec.directory, options).run();
 }
 
 }  // namespace weir::server
