@@ -361,20 +361,20 @@ bool Binding::read_mapped(Part& part, const PieceList* list, MappedSubfile& memo
   return true;
 }
 
-bool Binding::move_in_pieces(Part& part, MappedSubfile& memory, Range hull, const Access& access) const {
-  const std::optional<Composition::Route> route = part.composition.route(view_, part.sequence, access);
-  if (!route) return false;
+bool Binding::move_in_pieces(const Part& part, const Composition::Route& route, MappedSubfile& memory, Range hull,
+                             const Access& access) {
   const Range source = access.is_write ? Range{0, *access.pieces->unmap(access.bytes - 1) + 1}
-                                       : Range{hull.from - route->shift, hull.to - route->shift};
+                                       : Range{hull.from - route.shift, hull.to - route.shift};
   if (!access.is_write) {
-    route->plan.run({memory.data() + route->shift, 0}, {access.data, 0}, source);
+    if (!memory.prepare(hull.from, hull.to)) return false;
+    route.plan.run({memory.data() + route.shift, 0}, {access.data, 0}, source);
     return true;
   }
   if (!memory.prepare_to_write(hull.from, hull.to)) return false;
   const Offset begin =
       part.packing->bytes(access.range()) < hull.to - hull.from ? memory.begin_of(source.from, source.to) : source.from;
   for (const Range range : {Range{begin, source.to}, Range{source.from, begin}}) {
-    route->plan.run({access.data, 0}, {memory.data() + route->shift, 0}, range);
+    route.plan.run({access.data, 0}, {memory.data() + route.shift, 0}, range);
   }
   return true;
 }
@@ -385,7 +385,11 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
   if (part.packing) {
     const Offset bytes = part.packing->bytes(access.range());
     if (bytes == 0) return std::optional(bytes);
-    return is_possible ? move_mapped(part, nullptr, bytes, access, file_end, counters) : kByMessage;
+    if (!is_possible) return kByMessage;
+    if (access.pieces == nullptr) return move_mapped(part, {}, bytes, access, file_end, counters);
+    // Without a route, the access comes again window by window: that is known before memory is looked at.
+    const std::optional<Composition::Route> route = part.composition.route(view_, part.sequence, access);
+    return route ? move_mapped(part, {.composed = &*route}, bytes, access, file_end, counters) : kByMessage;
   }
   if (!is_possible || access.pieces != nullptr) return kByMessage;
   Offset moved = 0;
@@ -396,7 +400,7 @@ Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& a
       const Access some{access.is_write, covered.from, covered.to - covered.from,
                         access.data + (covered.from - access.from)};
       WEIR_TRY(const std::optional<Offset> done,
-               move_mapped(part, list.get(), list->bytes(), some, file_end, counters));
+               move_mapped(part, {.list = list.get()}, list->bytes(), some, file_end, counters));
       if (!done) return kByMessage;
       moved += *done;
     }
@@ -447,8 +451,9 @@ std::shared_ptr<MappedSubfile> Binding::memory_of(Part& part, Range hull, Offset
   return fetched.memory;
 }
 
-Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* list, Offset bytes,
-                                                   const Access& access, Offset file_end, Counters& counters) {
+Result<std::optional<Offset>> Binding::move_mapped(Part& part, Means means, Offset bytes, const Access& access,
+                                                   Offset file_end, Counters& counters) {
+  const PieceList* const list = means.list;
   const Range hull = list != nullptr ? list->extent() : part.packing->extent_b(access.range());
   std::shared_ptr<MappedSubfile> memory = memory_of(part, hull, bytes, access, counters);
   if (!memory) return kByMessage;
@@ -467,8 +472,8 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
       memory = memory_of(part, hull, bytes, access, counters);
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
-    is_done = access.pieces != nullptr ? move_in_pieces(part, *memory, hull, access)
-                                       : write_mapped(part, list, *memory, hull, access);
+    is_done = means.composed != nullptr ? move_in_pieces(part, *means.composed, *memory, hull, access)
+                                        : write_mapped(part, list, *memory, hull, access);
     if (is_done) {
       storage::raise(memory->control().length, hull.to);
       storage::raise(memory->control().file_end, file_end);
@@ -478,9 +483,8 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, const PieceList* 
     const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
     if (touched == MappedSubfile::Touched::kSome) return kByMessage;
     is_done = true;
-    if (access.pieces != nullptr) {
-      is_done = touched == MappedSubfile::Touched::kAll && memory->prepare(hull.from, hull.to) &&
-                move_in_pieces(part, *memory, hull, access);
+    if (means.composed != nullptr) {
+      is_done = touched == MappedSubfile::Touched::kAll && move_in_pieces(part, *means.composed, *memory, hull, access);
     } else if (touched == MappedSubfile::Touched::kNone) {
       list != nullptr ? list->clear(access.data) : clear(*part.packing, access);
     } else {

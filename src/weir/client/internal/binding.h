@@ -165,16 +165,21 @@ class Binding {
   [[nodiscard]] SubfileSlot::Wanted wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) const;
   std::shared_ptr<MappedSubfile> memory_of(Part& part, Range hull, Offset bytes, const Access& access,
                                            Counters& counters);
-  // As move_directly(), of an access of which the part has `bytes`, at least one.  With a list: by that, which covers
-  // just this access.
-  Result<std::optional<Offset>> move_mapped(Part& part, const PieceList* list, Offset bytes, const Access& access,
+  /// What moves the bytes of an access between program memory and mapped memory; neither: the part's own plan.
+  struct Means {
+    const PieceList* list = nullptr;               ///< Covers just this access.
+    const Composition::Route* composed = nullptr;  ///< For memory in pieces.
+  };
+  // As move_directly(), of an access of which the part has `bytes`, at least one.
+  Result<std::optional<Offset>> move_mapped(Part& part, Means means, Offset bytes, const Access& access,
                                             Offset file_end, Counters& counters);
   // These return false if they cannot.
   bool write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access);
   static bool write_in_one_piece(Part& part, MappedSubfile& memory, Offset shift, Range hull, const Access& access);
   bool read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,
                    Counters& counters);
-  bool move_in_pieces(Part& part, MappedSubfile& memory, Range hull, const Access& access) const;
+  static bool move_in_pieces(const Part& part, const Composition::Route& route, MappedSubfile& memory, Range hull,
+                             const Access& access);
   Status reserve(Part& part, Range hull, Counters& counters);
 
   std::shared_ptr<Session> session_;
