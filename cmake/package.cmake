@@ -35,7 +35,7 @@ if(WEIR_FS_FOUND)
   # Components are in the order of the layers; linkers want users before what they use.
   set(archives)
   foreach(component IN LISTS components)
-    if(NOT component MATCHES "^(model|capi|trace|cli)$")
+    if(NOT component MATCHES "^(model|capi|trace|launch|report|cli)$")
       list(PREPEND archives -lweir_${component})
     endif()
   endforeach()

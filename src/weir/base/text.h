@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,13 @@ std::string concat(const Parts&... parts) {
   std::string out;
   (append(out, parts), ...);
   return out;
+}
+
+/// At most `most` characters of `text`, with "..." where it was cut.  \pre `most` is 3 at least.
+inline std::string shorten(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  text.resize(most - 3);
+  return text + "...";
 }
 
 }  // namespace weir

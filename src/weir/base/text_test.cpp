@@ -35,5 +35,10 @@ TEST(AppendTest, KeepsWhatWasThere) {
   EXPECT_EQ(out, "x=42!");
 }
 
+TEST(ShortenTest, CutsAtTheLimit) {
+  EXPECT_EQ(shorten("abcdef", 6), "abcdef");
+  EXPECT_EQ(shorten("abcdefg", 6), "abc...");
+}
+
 }  // namespace
 }  // namespace weir

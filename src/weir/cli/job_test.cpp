@@ -21,22 +21,15 @@
 #include <nlohmann/json.hpp>
 
 #include <weir/base/testing/listening_sockets.h>
-#include <weir/cli/internal/job_child.h>
-#include <weir/cli/internal/job_elf.h>
-#include <weir/cli/internal/job_keeper.h>
-#include <weir/cli/internal/job_mpi.h>
 #include <weir/cli/internal/job_stage.h>
 #include <weir/cli/internal/run_command.h>
 #include <weir/cli/internal/run_testing.h>
+#include <weir/launch/keeper.h>
 
 namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using internal::Mpi;
-using ::testing::_;
-using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -159,7 +152,7 @@ class JobTest : public ::testing::Test {
     return start(std::move(options), {"sh", "-c", script});
   }
   /// A job that waits until it is ended; `server`: its first one.
-  Weir start_waiting(internal::Process& server) {
+  Weir start_waiting(launch::Process& server) {
     Weir job =
         start_shell("cp $WEIR_FS.servers " + local("servers") + "; touch " + local("ready") + "; exec sleep 1000");
     EXPECT_TRUE(comes_true([&] { return fs::exists(local("ready")); }));
@@ -262,7 +255,7 @@ TEST_F(JobTest, RefusesBadArgumentsBeforeAnythingRuns) {
 TEST_F(JobTest, EndsWhatTheCommandLeftRunning) {
   Weir job = start_shell("setsid sleep 1000 & echo $!");
   EXPECT_EQ(job.wait(), 0) << job.err();
-  EXPECT_FALSE(internal::Process::find(std::stoll(job.out())).started != 0);
+  EXPECT_FALSE(launch::Process::find(std::stoll(job.out())).started != 0);
 }
 
 // ---- staging -------------------------------------------------------------------------------------------------------
@@ -576,24 +569,24 @@ TEST_F(JobTest, KilledItLeavesNothing) {
   ASSERT_TRUE(comes_true([&] { return fs::exists(local("ready")); })) << job.err();
   std::string folder = contents(local("ready"));
   folder.pop_back();
-  ASSERT_EQ(internal::find_marked(internal::kJobVariable, folder).empty(), false);
-  std::vector<internal::Process> servers;
+  ASSERT_EQ(launch::find_marked(launch::kJobVariable, folder).empty(), false);
+  std::vector<launch::Process> servers;
   std::ifstream list(local("servers"));
-  for (internal::Process one; list >> one.number >> one.started;) servers.push_back(one);
+  for (launch::Process one; list >> one.number >> one.started;) servers.push_back(one);
   ASSERT_EQ(servers.size(), 2);
   EXPECT_TRUE(servers[0].is_running());
 
   job.send(SIGKILL);
   EXPECT_EQ(job.wait(), 1000 + SIGKILL);
   EXPECT_TRUE(comes_true([&] { return !fs::exists(folder); }));
-  EXPECT_THAT(internal::find_marked(internal::kJobVariable, folder), IsEmpty());
-  for (const internal::Process& server : servers) EXPECT_FALSE(server.is_running());
+  EXPECT_THAT(launch::find_marked(launch::kJobVariable, folder), IsEmpty());
+  for (const launch::Process& server : servers) EXPECT_FALSE(server.is_running());
 }
 
 // Of its session, so that ranks that yield give way to them; not of its process group, so that Ctrl-C is for the
 // program only.
 TEST_F(JobTest, ServersAreInTheSessionOfTheProgram) {
-  internal::Process server;
+  launch::Process server;
   Weir job = start_waiting(server);
   ASSERT_TRUE(server.is_running()) << job.err();
   EXPECT_EQ(::getsid(static_cast<pid_t>(server.number)), ::getsid(0));
@@ -603,7 +596,7 @@ TEST_F(JobTest, ServersAreInTheSessionOfTheProgram) {
 }
 
 TEST_F(JobTest, ServersEndWithTheirKeeper) {
-  internal::Process server;
+  launch::Process server;
   Weir job = start_waiting(server);
   ASSERT_TRUE(server.is_running()) << job.err();
   // The keeper is the parent of the servers.
@@ -625,10 +618,10 @@ TEST_F(JobTest, NoPortIsOpen) {
   put(file, "/file");
   std::vector<std::int64_t> processes{job.process()};
   std::ifstream list(connection_ + ".servers");
-  for (internal::Process server; list >> server.number >> server.started;) processes.push_back(server.number);
+  for (launch::Process server; list >> server.number >> server.started;) processes.push_back(server.number);
   EXPECT_EQ(processes.size(), 3u);
   const std::string folder = fs::path(connection_).parent_path().string();
-  for (const internal::Process& one : internal::find_marked(internal::kJobVariable, folder)) {
+  for (const launch::Process& one : launch::find_marked(launch::kJobVariable, folder)) {
     processes.push_back(one.number);
   }
   EXPECT_GT(processes.size(), 3u) << "not even the program";
@@ -677,20 +670,6 @@ TEST_F(JobTest, ServersShareTheMemory) {
   EXPECT_LE(capacity, std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) / 2);
 }
 
-TEST(RunChildTest, KillsWhatDoesNotListen) {
-  internal::ChildOptions options;
-  options.deadline = std::chrono::steady_clock::now();
-  options.grace = std::chrono::milliseconds(50);
-  const auto end = internal::run_child(options, [] {
-    ::signal(SIGTERM, SIG_IGN);
-    for (;;) ::pause();
-    return 0;
-  });
-  ASSERT_TRUE(end.is_ok());
-  EXPECT_TRUE(end->is_late);
-  EXPECT_THAT(end->code, ::testing::AnyOf(128 + SIGKILL, 128 + SIGTERM));  // the first may come before it is ignored
-}
-
 TEST(ParseSecondsTest, TakesUnits) {
   EXPECT_EQ(*internal::parse_seconds("90"), 90);
   EXPECT_EQ(*internal::parse_seconds("1.5m"), 90);
@@ -700,20 +679,6 @@ TEST(ParseSecondsTest, TakesUnits) {
 }
 
 // ---- which MPI, and what is preloaded where ----------------------------------------------------------------------------
-
-TEST(PreloadTest, ComesLastAndOnce) {
-  EXPECT_EQ(internal::with_library("", "/w.so"), "/w.so");
-  EXPECT_EQ(internal::with_library("/a.so /b.so", "/w.so"), "/a.so:/b.so:/w.so");
-  EXPECT_EQ(internal::with_library("/w.so:/a.so", "/w.so"), "/a.so:/w.so");
-  EXPECT_EQ(internal::with_library("/x/libweir_mpiio_mpich.so:/a.so /libweir_preload.so", "/w.so"), "/a.so:/w.so");
-  EXPECT_EQ(internal::without_library("/a.so:/w.so", "/w.so"), "/a.so");
-}
-
-TEST(NeededLibrariesTest, ReadsProgramsAndNothingElse) {
-  EXPECT_THAT(internal::needed_libraries("/proc/self/exe"), Contains("libc.so.6"));
-  EXPECT_THAT(internal::needed_libraries("/etc/passwd"), IsEmpty());
-  EXPECT_THAT(internal::needed_libraries("/no/such/file"), IsEmpty());
-}
 
 /// Launchers that say what they were started with, on a PATH of the test's.
 class LauncherTest : public JobTest {
@@ -742,16 +707,6 @@ class LauncherTest : public JobTest {
   std::string old_path_;
 };
 
-TEST_F(LauncherTest, KnowsTheMpiByItsLauncher) {
-  const auto open = internal::choose_mpi({"mpirun", "-n", "2", "python3", "x.py"});
-  EXPECT_EQ(open.mpi, Mpi::kOpenMpi) << open.why;
-  EXPECT_TRUE(open.is_certain);
-  EXPECT_EQ(internal::choose_mpi({"nice", "mpiexec.hydra", "-n", "2", "x"}).mpi, Mpi::kMpich);
-  const auto guessed = internal::choose_mpi({"sh", "job.sh"});
-  EXPECT_EQ(guessed.mpi, Mpi::kOpenMpi);
-  EXPECT_FALSE(guessed.is_certain);
-}
-
 TEST_F(LauncherTest, TellsLaunchersToPreloadButDoesNotPreloadThem) {
   const auto output = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"run", "--capacity", "64M"});
@@ -768,39 +723,6 @@ TEST_F(LauncherTest, TellsLaunchersToPreloadButDoesNotPreloadThem) {
   // Only if the user says so, it is the library of one MPI.
   EXPECT_EQ(output({"--mpi", "openmpi", "--", "mpiexec.hydra", "x"}),
             "preloaded=\n-genv\nLD_PRELOAD\n" + local("lib/libweir_mpiio_openmpi.so") + "\nx\n");
-}
-
-TEST_F(LauncherTest, OtherCommandsHaveItInTheirEnvironment) {
-  const auto launch = internal::prepare({"./program"}, "/w.so", {{"A", "1"}});
-  EXPECT_THAT(launch.words, ElementsAre("./program"));
-  ASSERT_EQ(launch.environment.size(), 2);
-  EXPECT_EQ(launch.environment[1].name, "LD_PRELOAD");
-  // One program of several has settings of its own.
-  const auto several = internal::prepare({"mpirun", "-n", "1", "x", ":", "-n", "2", "y"}, "/w.so", {});
-  EXPECT_THAT(several.words, ElementsAre("mpirun", "-x", "LD_PRELOAD=/w.so", "-n", "1", "x", ":", "-x",
-                                         "LD_PRELOAD=/w.so", "-n", "2", "y"));
-  // Open MPI refuses -x beside its own way to say the same.
-  const auto listed = internal::prepare({"mpirun", "--mca", "mca_base_env_list", "A=1", "x"}, "/w.so", {});
-  EXPECT_EQ(listed.words.size(), 5);
-  EXPECT_EQ(listed.environment.size(), 1);
-}
-
-TEST_F(LauncherTest, SrunIsToldToHandItOn) {
-  const auto words = [](const std::vector<std::string>& command) {
-    const auto launch = internal::prepare(command, "/w.so", {{"A", "1"}});
-    EXPECT_EQ(launch.environment.size(), 1);
-    return launch.words;
-  };
-  EXPECT_THAT(words({"srun", "-n", "2", "x"}), ElementsAre("srun", "--export=ALL,A,LD_PRELOAD=/w.so", "-n", "2", "x"));
-  EXPECT_THAT(words({"srun", "--export=B=2", "x"}), ElementsAre("srun", "--export=B=2,A,LD_PRELOAD=/w.so", "x"));
-  EXPECT_THAT(words({"srun", "--export", "NONE", "x"}), ElementsAre("srun", "--export", "A,LD_PRELOAD=/w.so", "x"));
-  // What comes after the program is not srun's; what comes after a short option may be its value.
-  EXPECT_THAT(words({"srun", "sh", "--export=B"}), ElementsAre("srun", _, "sh", "--export=B"));
-  EXPECT_THAT(words({"srun", "-p", "sh", "--export=B", "x"}),
-              ElementsAre("srun", "-p", "sh", "--export=B,A,LD_PRELOAD=/w.so", "x"));
-  ::setenv("SLURM_EXPORT_ENV", "NONE", 1);
-  EXPECT_THAT(words({"srun", "x"}), ElementsAre("srun", "--export=A,LD_PRELOAD=/w.so", "x"));
-  ::unsetenv("SLURM_EXPORT_ENV");
 }
 
 TEST_F(LauncherTest, SaysWhichLibraryIsMissing) {

@@ -5,14 +5,13 @@
 #include <string_view>
 
 #include <weir/base/nearest.h>
+#include <weir/base/version.h>
 #include <weir/cli/internal/command.h>
 #include <weir/cli/internal/fs_connect.h>
-#include <weir/cli/internal/job_slurm.h>
 #include <weir/cli/internal/printable.h>
 #include <weir/cli/internal/report_command.h>
 #include <weir/cli/internal/run_command.h>
 #include <weir/cli/internal/self_description.h>
-#include <weir/cli/internal/version.h>
 
 namespace weir::cli {
 namespace {
@@ -98,7 +97,7 @@ int count_own(int argc, const char* const* argv) {
 
 int parse_and_run(int argc, const char* const* argv, Console& console) {
   CLI::App app{"Weir: a parallel file system and I/O runtime for array data", "weir"};
-  app.set_version_flag("--version", concat("weir ", internal::kVersion), "Print the version");
+  app.set_version_flag("--version", concat("weir ", version()), "Print the version");
   app.require_subcommand(1);
   app.footer(kExamples);
   Selection selection;

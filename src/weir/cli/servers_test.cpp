@@ -20,13 +20,13 @@
 
 #include <weir/base/testing/listening_sockets.h>
 #include <weir/base/text.h>
-#include <weir/cli/internal/daemons.h>
 #include <weir/cli/internal/run_testing.h>
+#include <weir/launch/daemons.h>
 
 namespace weir::cli {
 namespace {
 
-using internal::Process;
+using launch::Process;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -58,7 +58,7 @@ class ServersTest : public ::testing::Test {
   }
   Outcome up_again(int server) { return weir({"up", "--server", std::to_string(server), "--connection", fs_}); }
   void kill_server(std::size_t server) {
-    const Process process = internal::load_processes(fs_).at(server);
+    const Process process = launch::load_processes(fs_).at(server);
     ASSERT_TRUE(process.is_running());
     ::kill(static_cast<pid_t>(process.number), SIGKILL);
     while (process.is_running()) std::this_thread::yield();
@@ -141,7 +141,7 @@ TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(json["servers"][i]["server"], i);
     EXPECT_EQ(json["servers"][i]["address"], status[i]["address"]);
-    EXPECT_EQ(json["servers"][i]["pid"], internal::load_processes(fs_)[i].number);
+    EXPECT_EQ(json["servers"][i]["pid"], launch::load_processes(fs_)[i].number);
   }
   kill_server(1);
   const Outcome again = weir({"up", "--server", "1", "--connection", fs_, "--json"});
@@ -150,7 +150,7 @@ TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
   ASSERT_EQ(one["servers"].size(), 1u);
   EXPECT_EQ(one["servers"][0]["server"], 1);
   EXPECT_EQ(one["servers"][0]["address"], json["servers"][1]["address"]);
-  EXPECT_EQ(one["servers"][0]["pid"], internal::load_processes(fs_)[1].number);
+  EXPECT_EQ(one["servers"][0]["pid"], launch::load_processes(fs_)[1].number);
 }
 
 TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
@@ -168,7 +168,7 @@ TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
 TEST_F(ServersTest, WithoutListenNoPortIsOpen) {
   up({});
   ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk) << "clients of this host need none";
-  for (const Process& process : internal::load_processes(fs_))
+  for (const Process& process : launch::load_processes(fs_))
     EXPECT_TRUE(weir::testing::listening_sockets(process.number).empty());
 }
 
@@ -197,7 +197,7 @@ TEST_F(ServersTest, WithListenPortsAreOpenOnThatAddressOnly) {
   if (address.empty()) GTEST_SKIP() << "this machine has no address but loopback ones";
   up({"--listen", address});
   ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk);
-  for (const Process& process : internal::load_processes(fs_)) {
+  for (const Process& process : launch::load_processes(fs_)) {
     const auto sockets = weir::testing::listening_sockets(process.number);
     EXPECT_FALSE(sockets.empty());
     for (const std::string& one : sockets) EXPECT_TRUE(one.starts_with(in_proc)) << one;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include <weir/cli/internal/json_text.h>
+#include <weir/base/json_text.h>
 #include <weir/layout/mapping.h>
 #include <weir/layout/match.h>
 

@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include <weir/base/json_text.h>
 #include <weir/cli/internal/answers.h>
-#include <weir/cli/internal/json_text.h>
 #include <weir/layout/language.h>
 #include <weir/layout/match.h>
 

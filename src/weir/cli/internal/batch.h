@@ -13,9 +13,11 @@
 #include <weir/cli/internal/request.h>
 #include <weir/layout/mapping.h>
 
-namespace weir::cli::internal {
-
+namespace weir {
 class JsonWriter;
+}
+
+namespace weir::cli::internal {
 
 struct BatchLimits {
   Offset pieces = 10'000'000;  ///< In one answer.

@@ -12,8 +12,8 @@
 #include <weir/base/os_error.h>
 #include <weir/cli/internal/bench_command.h>
 #include <weir/cli/internal/command.h>
-#include <weir/cli/internal/exec.h>
-#include <weir/cli/internal/job_child.h>
+#include <weir/launch/child.h>
+#include <weir/launch/exec.h>
 
 namespace weir::cli::internal {
 namespace {
@@ -110,15 +110,15 @@ Result<int> run_bench(const Bench& bench, BenchOptions options, const std::vecto
   for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
     options.ranks = ranks[i];
     const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
-    WEIR_TRY(const ChildEnd end, run_child({}, [&] {
-               console.err << cannot_start(words.front(), exec_words(words)).message() << std::endl;
+    WEIR_TRY(const launch::ChildEnd end, launch::run_child({}, [&] {
+               console.err << cannot_start(words.front(), launch::exec_words(words)).message() << std::endl;
                return static_cast<int>(kExitBad);
              }));
     if (end.code != kExitOk) return end.code;
   }
   options.ranks = ranks.back();
   const std::vector<std::string> words = bench_command(program.string(), bench.launch, options);
-  return cannot_start(words.front(), exec_words(words));
+  return cannot_start(words.front(), launch::exec_words(words));
 }
 
 void declare(CLI::App& command, const Bench& bench, BenchOptions& options, std::vector<int>& ranks) {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <weir/cli/internal/read_all.h>
+#include <weir/base/read_all.h>
 #include <weir/layout/language.h>
 
 namespace weir::cli::internal {
@@ -153,12 +153,6 @@ Result<layout::FallsSet> load_falls(const std::string& text, Console& console) {
   Result<layout::FallsSet> set = layout::parse_falls(description);
   if (!set.is_ok()) return point_at(set.status(), description);
   return set;
-}
-
-std::string shorten(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  text.resize(most - 3);
-  return text + "...";
 }
 
 }  // namespace weir::cli::internal

@@ -105,7 +105,4 @@ Result<layout::FallsSet> load_falls(const std::string& text, Console& console);
 /// `status` of reading `text`, with a line of the text and a caret under the column that location() names.
 Status point_at(const Status& status, std::string_view text);
 
-/// At most `most` characters of `text`, with "..." where it was cut.
-std::string shorten(std::string text, std::size_t most);
-
 }  // namespace weir::cli::internal

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <weir/base/environment.h>
-#include <weir/cli/internal/job_mpi.h>
 #include <weir/cli/internal/run_command.h>
 #include <weir/client/connection_file.h>
+#include <weir/launch/mpi.h>
 
 namespace weir::cli::internal {
 namespace {
@@ -52,15 +52,16 @@ Result<std::string> find_file_system(std::string given) {
 }
 
 Result<std::string> library_of(const EnvOptions& options) {
-  return options.mpi == "auto" ? find_preload_library() : find_mpiio_library(mpi_of_name(options.mpi));
+  return options.mpi == "auto" ? launch::find_preload_library()
+                               : launch::find_mpiio_library(launch::mpi_of_name(options.mpi));
 }
 
 // Takes out whichever of our libraries is there: the shell may have been told one MPI.
 Result<int> print_unset(const EnvOptions& options, Console& console) {
   std::string preload = environment("LD_PRELOAD");
-  for (const auto& library :
-       {find_preload_library(), find_mpiio_library(Mpi::kOpenMpi), find_mpiio_library(Mpi::kMpich)}) {
-    if (library.is_ok()) preload = without_library(preload, *library);
+  for (const auto& library : {launch::find_preload_library(), launch::find_mpiio_library(launch::Mpi::kOpenMpi),
+                              launch::find_mpiio_library(launch::Mpi::kMpich)}) {
+    if (library.is_ok()) preload = launch::without_library(preload, *library);
   }
   console.out << unset_line(options.shell, "WEIR_FS")
               << (preload.empty() ? unset_line(options.shell, "LD_PRELOAD")
@@ -79,7 +80,7 @@ Result<int> print_env(const EnvOptions& options, Console& console) {
   WEIR_TRY(const std::string file_system, find_file_system(options.file_system));
   WEIR_TRY(const std::string library, library_of(options));
   console.out << set_line(options.shell, "WEIR_FS", file_system)
-              << set_line(options.shell, "LD_PRELOAD", with_library(environment("LD_PRELOAD"), library));
+              << set_line(options.shell, "LD_PRELOAD", launch::with_library(environment("LD_PRELOAD"), library));
   return kExitOk;
 }
 

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <weir/cli/internal/daemons.h>
+#include <weir/base/json_text.h>
 #include <weir/cli/internal/fs_connect.h>
-#include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>
 #include <weir/server/rebuild.h>

@@ -1,5 +1,11 @@
 #include <weir/cli/internal/fs_connect.h>
 
+#include <filesystem>
+#include <utility>
+
+#include <weir/server/server.h>
+#include <weir/storage/store_spec.h>
+
 namespace weir::cli::internal {
 
 void add_file_system(CLI::App& command, FileSystemOptions& options) {
@@ -20,6 +26,25 @@ void add_ahead(CLI::App& command, std::optional<Offset>& ahead) {
            "Most memory that each memory store makes ready ahead of use, so that new files are written faster [164M]; "
            "0: none",
            kAheadRange);
+}
+
+Result<std::string> check_store(const std::string& store) {
+  WEIR_TRY(storage::StoreSpec spec, storage::StoreSpec::parse(store));
+  if (!spec.is_memory()) spec.directory = std::filesystem::absolute(spec.directory).string();
+  return spec.text();
+}
+
+Status check_server_count(int servers) {
+  if (servers >= 1 && servers <= kMostServers) return Status::ok();
+  return out_of_range(concat("--servers ", servers, ": allowed are whole numbers from 1 to ", kMostServers));
+}
+
+Result<int> choose_server_count(const std::string& store, std::optional<int> given, int otherwise) {
+  WEIR_TRY(const std::optional<std::uint32_t> made_by, server::servers_of(store));
+  if (!made_by) return given.value_or(otherwise);
+  if (!given || std::cmp_equal(*given, *made_by)) return static_cast<int>(*made_by);
+  return invalid_argument(concat("--servers ", *given, ": the file system in ", store, " has ", *made_by,
+                                 " servers; say --servers ", *made_by, ", or leave it out"));
 }
 
 Result<client::FileSystem> connect(const FileSystemOptions& options, bool without_names) {

@@ -22,6 +22,13 @@ inline constexpr SizeRange kCapacityRange{Offset{1} << 20, kMaxBytes};
 inline constexpr SizeRange kAheadRange{0, Offset{1} << 40};
 void add_capacity(CLI::App& command, std::optional<Offset>& capacity);
 void add_ahead(CLI::App& command, std::optional<Offset>& ahead);
+/// A storage::StoreSpec with its directory made absolute: servers run in another directory than their user.
+/// \error kInvalidArgument
+Result<std::string> check_store(const std::string& store);
+Status check_server_count(int servers);
+/// The number of servers that made the file system in `store`; if there is none yet, `given`, or else `otherwise`.
+/// \error kInvalidArgument if `given` is another number: the message names the right one
+Result<int> choose_server_count(const std::string& store, std::optional<int> given, int otherwise);
 
 /// "/out" of "weir:/out", "out" or "/out": names in the file system are absolute.
 std::string weir_path(const std::string& text);

@@ -12,10 +12,10 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/json_text.h>
 #include <weir/cli/internal/copy_ends.h>
 #include <weir/cli/internal/copy_tree.h>
 #include <weir/cli/internal/interruption.h>
-#include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/parallel_copy.h>
 #include <weir/cli/internal/printable.h>
 #include <weir/cli/internal/progress.h>

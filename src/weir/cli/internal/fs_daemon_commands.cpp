@@ -19,19 +19,19 @@
 #include <toml++/toml.h>
 
 #include <weir/base/environment.h>
-#include <weir/cli/internal/daemons.h>
+#include <weir/base/json_text.h>
+#include <weir/base/read_all.h>
 #include <weir/cli/internal/fs_connect.h>
-#include <weir/cli/internal/job_keeper.h>
-#include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/progress.h>
-#include <weir/cli/internal/read_all.h>
 #include <weir/client/connection_file.h>
+#include <weir/launch/daemons.h>
+#include <weir/launch/keeper.h>
 
 namespace weir::cli::internal {
 namespace {
 
 struct UpOptions {
-  DaemonOptions daemons;
+  launch::DaemonOptions daemons;
   std::optional<int> servers;
   std::string connection;
   std::string config;
@@ -60,8 +60,8 @@ Result<std::string> connection_path(std::string given) {
   return std::filesystem::absolute(given).string();
 }
 
-bool any_runs(const std::vector<Process>& processes) {
-  for (const Process& one : processes) {
+bool any_runs(const std::vector<launch::Process>& processes) {
+  for (const launch::Process& one : processes) {
     if (one.is_running()) return true;
   }
   return false;
@@ -126,7 +126,7 @@ std::string restart_hint(std::uint32_t server, const std::string& connection) {
 }
 
 // The servers that were started, from number `first` on.  `store`: empty if it is as it was.
-void up_json(const std::string& connection, std::string_view store, std::span<const Daemon> daemons,
+void up_json(const std::string& connection, std::string_view store, std::span<const launch::Daemon> daemons,
              std::uint32_t first, std::ostream& out) {
   std::string text;
   JsonWriter json(text);
@@ -152,7 +152,7 @@ Result<int> up_again(const UpOptions& options, const CLI::App& command, Console&
     }
   }
   WEIR_TRY(const std::string path, connection_path(options.connection));
-  WEIR_TRY(const Daemon daemon, restart_server(path, *options.server));
+  WEIR_TRY(const launch::Daemon daemon, launch::restart_server(path, *options.server));
   if (options.json) {
     up_json(path, "", {&daemon, 1}, *options.server, console.out);
   } else {
@@ -167,7 +167,7 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
   WEIR_TRY(options.daemons.servers, choose_server_count(options.daemons.store, options.servers, 1));
   WEIR_TRY(const std::string path, connection_path(options.connection));
-  if (const std::vector<Process> processes = load_processes(path); any_runs(processes)) {
+  if (const std::vector<launch::Process> processes = launch::load_processes(path); any_runs(processes)) {
     const auto down =
         std::find_if(processes.begin(), processes.end(), [](const auto& one) { return !one.is_running(); });
     const auto index = static_cast<std::uint32_t>(down - processes.begin());
@@ -183,7 +183,7 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   options.daemons.capacity_bytes = options.capacity.value_or(0);
   options.daemons.log_file = path + ".log";
 
-  WEIR_TRY(const std::vector<Daemon> daemons, start_file_system(options.daemons, path));
+  WEIR_TRY(const std::vector<launch::Daemon> daemons, launch::start_file_system(options.daemons, path));
   if (options.json) {
     up_json(path, options.daemons.store, daemons, 0, console.out);
   } else {
@@ -197,16 +197,16 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
 
 Result<int> down(const DownOptions& options, Console& console) {
   WEIR_TRY(const std::string path, connection_path(options.connection));
-  const std::vector<Process> processes = load_processes(path);
+  const std::vector<launch::Process> processes = launch::load_processes(path);
   if (processes.empty()) {
     return Status(ErrorCode::kNotFound,
                   concat("no file system was started with ", path, ": name its connection file with --connection"));
   }
   const bool was_running = any_runs(processes);
   const int killed =
-      stop_daemons(processes, std::chrono::milliseconds(static_cast<std::int64_t>(options.patience * 1000)));
-  for (const std::string& file : {path, processes_path(path), path + ".log"}) std::remove(file.c_str());
-  remove_job_folder(path);
+      launch::stop_daemons(processes, std::chrono::milliseconds(static_cast<std::int64_t>(options.patience * 1000)));
+  for (const std::string& file : {path, launch::processes_path(path), path + ".log"}) std::remove(file.c_str());
+  launch::remove_job_folder(path);
   if (killed > 0) {
     console.err << fmt::format("weir down: {} of {} servers did not stop in {} s and were killed\n", killed,
                                processes.size(), options.patience);

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/json_text.h>
 #include <weir/cli/internal/copy_tree.h>
 #include <weir/cli/internal/fs_connect.h>
-#include <weir/cli/internal/json_text.h>
 #include <weir/cli/internal/printable.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/layout/language.h>

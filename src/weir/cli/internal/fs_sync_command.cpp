@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <weir/base/json_text.h>
 #include <weir/cli/internal/fs_connect.h>
-#include <weir/cli/internal/json_text.h>
 
 namespace weir::cli::internal {
 namespace {

@@ -70,20 +70,20 @@ class DrainLoop {
   const DrainOptions& options_;
   Console& console_;
   trace::OpenFiles files_;
-  Manifest manifest_;
+  launch::Manifest manifest_;
   std::map<std::string, std::int64_t> tried_;  // version
 };
 
 // True when the other end is closed.
-bool is_closed_within(const Pipe& pipe, int milliseconds) {
+bool is_closed_within(const launch::Pipe& pipe, int milliseconds) {
   return wait_readable(pipe.get(), std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds)) > 0;
 }
 
 }  // namespace
 
 Result<Drain> Drain::start(const DrainOptions& options, Console& console) {
-  WEIR_TRY(PipeEnds down, make_pipe());
-  WEIR_TRY(PipeEnds up, make_pipe());
+  WEIR_TRY(launch::PipeEnds down, launch::make_pipe());
+  WEIR_TRY(launch::PipeEnds up, launch::make_pipe());
   console.out.flush();
   console.err.flush();
   const pid_t parent = ::getpid();
@@ -96,8 +96,8 @@ Result<Drain> Drain::start(const DrainOptions& options, Console& console) {
     if (::getppid() != parent) ::_exit(1);
     ::setpgid(0, 0);  // Ctrl-C is for the command
     ::signal(SIGTERM, end_soon);
-    down.write = Pipe();
-    up.read = Pipe();
+    down.write = launch::Pipe();
+    up.read = launch::Pipe();
     Console quiet{console.in, console.out, console.err, {}};  // no progress: the terminal is the command's
     DrainLoop(options, quiet).run([&] { return is_closed_within(down.read, kLookEvery); });
     console.err.flush();
@@ -109,7 +109,7 @@ Result<Drain> Drain::start(const DrainOptions& options, Console& console) {
 
 Drain::~Drain() {
   if (process_ <= 0) return;
-  to_ = Pipe();
+  to_ = launch::Pipe();
   ::kill(process_, SIGTERM);
   uninterrupted([&] { return ::waitpid(process_, nullptr, 0); });
 }

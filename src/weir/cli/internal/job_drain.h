@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include <weir/cli/internal/daemons.h>
 #include <weir/cli/internal/job_stage.h>
+#include <weir/launch/daemons.h>
 #include <weir/trace/open_files.h>
 
 namespace weir::cli::internal {
@@ -41,15 +41,16 @@ class Drain {
   ~Drain();
 
   /// From now on nothing new is begun.
-  void finish() { to_ = Pipe(); }
+  void finish() { to_ = launch::Pipe(); }
   /// Waits until the copy under way is done.
   void wait() const { static_cast<void>(from_.read_line()); }
 
  private:
-  Drain(pid_t process, Pipe to, Pipe from) : process_(process), to_(std::move(to)), from_(std::move(from)) {}
+  Drain(pid_t process, launch::Pipe to, launch::Pipe from)
+      : process_(process), to_(std::move(to)), from_(std::move(from)) {}
   pid_t process_;
-  Pipe to_;
-  Pipe from_;  // ends with the process
+  launch::Pipe to_;
+  launch::Pipe from_;  // ends with the process
 };
 
 }  // namespace weir::cli::internal

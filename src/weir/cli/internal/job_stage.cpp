@@ -48,7 +48,7 @@ Status make_directories(const FileSystem& file_system, const std::string& path) 
 std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 Result<int> put_file(const std::string& connection, const FileSystem& file_system, const Stage& stage,
-                     const std::string& layout, Manifest& copied, Console& console) {
+                     const std::string& layout, launch::Manifest& copied, Console& console) {
   TransferOptions options = transfer(connection, stage.source, stage.target);
   options.layout = layout;
   WEIR_TRY(const int code, put(options, console));
@@ -60,7 +60,7 @@ Result<int> put_file(const std::string& connection, const FileSystem& file_syste
 }
 
 Result<int> put_folder(const std::string& connection, const FileSystem& file_system, const Stage& stage,
-                       const std::string& layout, Manifest& copied, Console& console) {
+                       const std::string& layout, launch::Manifest& copied, Console& console) {
   WEIR_RETURN_IF_ERROR(make_directories(file_system, stage.target));
   std::error_code error;
   fs::recursive_directory_iterator entry(stage.source, error);
@@ -224,8 +224,8 @@ Status check_stage_out(const StageOut& stage) {
   return os_error(ErrorCode::kIoError, concat("--stage-out ", stage.source, ": cannot write to ", folder.string()));
 }
 
-Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout, Manifest& copied,
-                     Console& console) {
+Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout,
+                     launch::Manifest& copied, Console& console) {
   WEIR_TRY(const FileSystem file_system, connect_to(connection));
   std::error_code error;
   if (fs::is_directory(stage.source, error)) {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include <weir/cli/internal/fs_copy.h>
-#include <weir/cli/internal/job_manifest.h>
+#include <weir/launch/manifest.h>
 
 namespace weir::cli::internal {
 
@@ -41,8 +41,8 @@ Status check_stage_in(const Stage& stage);
 Status check_stage_out(const StageOut& stage);
 
 /// `layout` may be empty.  What was copied is added to `copied`.  \returns an exit code
-Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout, Manifest& copied,
-                     Console& console);
+Result<int> stage_in(const std::string& connection, const Stage& stage, const std::string& layout,
+                     launch::Manifest& copied, Console& console);
 
 /// Which files need no copy, since what is outside is the same.
 using IsKnown = std::function<bool(const std::string& path, const client::Stat& found)>;

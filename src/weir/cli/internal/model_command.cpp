@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <weir/base/json_text.h>
 #include <weir/cli/internal/command.h>
-#include <weir/cli/internal/json_text.h>
 #include <weir/model/calibrate.h>
 #include <weir/model/validate.h>
 

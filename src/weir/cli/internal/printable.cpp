@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <weir/cli/internal/json_text.h>
+#include <weir/base/json_text.h>
 
 namespace weir::cli::internal {
 

@@ -35,7 +35,8 @@ Result<int> report(const ReportOptions& options, Console& console) {
                   concat("no traces in ", options.traces, ": set WEIR_TRACE to a directory before the program runs"));
   }
   const trace::IoSummary summary = trace::summarize(traces);
-  const std::string text = options.json ? report_json(summary, std::nullopt) : report_page(summary, std::nullopt);
+  const std::string text =
+      options.json ? report::report_json(summary, std::nullopt) : report::report_page(summary, std::nullopt);
   if (options.output.empty()) {
     console.out << text;
     return kExitOk;
@@ -46,8 +47,8 @@ Result<int> report(const ReportOptions& options, Console& console) {
 
 }  // namespace
 
-Status write_report(const trace::IoSummary& summary, const std::string& file, const JobFacts& job) {
-  return write_file(file, report_page(summary, job));
+Status write_report(const trace::IoSummary& summary, const std::string& file, const report::JobFacts& job) {
+  return write_file(file, report::report_page(summary, job));
 }
 
 Status check_report_file(const std::string& file) {

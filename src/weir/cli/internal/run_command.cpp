@@ -1,8 +1,8 @@
 // weir run
 //
 // A file system for one command: servers start, files are staged in, the command runs, files are staged out, everything
-// goes.  A keeper (job_keeper.h) owns what must not be left behind; this process starts the other parts one after the
-// other, each in a process of its own.
+// goes.  A keeper (launch/keeper.h) owns what must not be left behind; this process starts the other parts one after
+// the other, each in a process of its own.
 
 #include <weir/base/environment.h>
 #include <weir/base/os_error.h>
@@ -17,16 +17,17 @@
 
 #include <unistd.h>
 
-#include <weir/cli/internal/exec.h>
-#include <weir/cli/internal/job_child.h>
 #include <weir/cli/internal/job_drain.h>
-#include <weir/cli/internal/job_keeper.h>
-#include <weir/cli/internal/job_mpi.h>
-#include <weir/cli/internal/job_slurm.h>
 #include <weir/cli/internal/job_stage.h>
-#include <weir/cli/internal/job_summary.h>
 #include <weir/cli/internal/report_command.h>
+#include <weir/launch/child.h>
+#include <weir/launch/exec.h>
+#include <weir/launch/keeper.h>
+#include <weir/launch/mpi.h>
+#include <weir/launch/slurm.h>
 #include <weir/layout/language.h>
+#include <weir/report/job_summary.h>
+#include <weir/report/page.h>
 #include <weir/storage/store_spec.h>
 
 namespace weir::cli::internal {
@@ -55,13 +56,13 @@ struct RunOptions {
 
 /// What `weir run` was asked for, checked.
 struct Job {
-  KeeperOptions keeper;
+  launch::KeeperOptions keeper;
   std::string layout;
   std::vector<Stage> in;
   std::vector<StageOut> out;
   std::optional<double> timeout;
   std::string library;  // to preload; empty: none
-  MpiChoice mpi;
+  launch::MpiChoice mpi;
 };
 
 std::string join(const std::vector<std::string>& words) {
@@ -72,15 +73,15 @@ std::string join(const std::vector<std::string>& words) {
 
 // ---- checks, before anything runs ------------------------------------------------------------------------------------
 
-Status check_servers(const RunOptions& options, KeeperOptions& keeper) {
-  keeper.uses_slurm = is_in_slurm();
+Status check_servers(const RunOptions& options, launch::KeeperOptions& keeper) {
+  keeper.uses_slurm = launch::is_in_slurm();
   keeper.servers.capacity_bytes = options.capacity.value_or(0);
   keeper.servers.ahead_bytes = options.ahead;
   WEIR_TRY(keeper.servers.store, check_store(options.store));
-  const int otherwise = keeper.uses_slurm ? slurm_nodes() : 1;
+  const int otherwise = keeper.uses_slurm ? launch::slurm_nodes() : 1;
   WEIR_RETURN_IF_ERROR(check_server_count(options.servers.value_or(otherwise)));
   WEIR_TRY(keeper.servers.servers, choose_server_count(keeper.servers.store, options.servers, otherwise));
-  WEIR_TRY(keeper.folder, job_base_folder(keeper.uses_slurm));
+  WEIR_TRY(keeper.folder, launch::job_base_folder(keeper.uses_slurm));
   return Status::ok();
 }
 
@@ -102,20 +103,21 @@ Status check_stages(const RunOptions& options, Job& job) {
 }
 
 // One that is preloaded into everything and finds out, or that of one MPI if the user says which.
-Result<std::string> library_to_preload(const RunOptions& options, Mpi mpi) {
-  return options.mpi == "auto" ? find_preload_library() : find_mpiio_library(mpi);
+Result<std::string> library_to_preload(const RunOptions& options, launch::Mpi mpi) {
+  return options.mpi == "auto" ? launch::find_preload_library() : launch::find_mpiio_library(mpi);
 }
 
 // An MPI that the command names must have its library; one that is only guessed need not, and is found out by each
 // process.
 Status check_mpi(const RunOptions& options, Job& job) {
-  job.mpi = options.mpi == "auto" ? choose_mpi(options.command)
-                                  : MpiChoice{mpi_of_name(options.mpi), concat("--mpi ", options.mpi), true};
+  job.mpi = options.mpi == "auto"
+                ? launch::choose_mpi(options.command)
+                : launch::MpiChoice{launch::mpi_of_name(options.mpi), concat("--mpi ", options.mpi), true};
   if (options.mpi == "none") return Status::ok();
-  Status status = job.mpi.is_certain ? find_mpiio_library(job.mpi.mpi).status() : Status::ok();
+  Status status = job.mpi.is_certain ? launch::find_mpiio_library(job.mpi.mpi).status() : Status::ok();
   if (!status.is_ok()) {
-    return {status.code(), concat("the MPI is ", mpi_name(job.mpi.mpi), " (", job.mpi.why, "), but ", status.message(),
-                                  "; --mpi none runs without it")};
+    return {status.code(), concat("the MPI is ", launch::mpi_name(job.mpi.mpi), " (", job.mpi.why, "), but ",
+                                  status.message(), "; --mpi none runs without it")};
   }
   Result<std::string> library = library_to_preload(options, job.mpi.mpi);
   if (library.is_ok()) {
@@ -148,9 +150,9 @@ Result<Job> check(const RunOptions& options, Console& console) {
 
 // Copies in a process of its own: this one stays without threads and connections, which the command would inherit.
 Result<int> copy_in_child(const std::function<Result<int>()>& copy, Console& console) {
-  ChildOptions options;
+  launch::ChildOptions options;
   options.orphan_signal = SIGKILL;
-  WEIR_TRY(const ChildEnd end, run_child(options, [&] {
+  WEIR_TRY(const launch::ChildEnd end, launch::run_child(options, [&] {
              const Result<int> code = copy();
              if (!code.is_ok()) console.err << "weir run: " << code.status().message() << '\n';
              console.err.flush();
@@ -159,20 +161,20 @@ Result<int> copy_in_child(const std::function<Result<int>()>& copy, Console& con
   return end.code;
 }
 
-[[nodiscard]] int become(const Launch& launch, Console& console) {
-  for (const Setting& one : launch.environment) ::setenv(one.name.c_str(), one.value.c_str(), 1);
-  const int code = exec_words(launch.words);
+[[nodiscard]] int become(const launch::Launch& launch, Console& console) {
+  for (const launch::Setting& one : launch.environment) ::setenv(one.name.c_str(), one.value.c_str(), 1);
+  const int code = launch::exec_words(launch.words);
   console.err << "weir run: " << os_error(concat("cannot start ", launch.words.front()), code).message() << std::endl;
   return code == ENOENT ? kExitNoCommand : kExitCannotStart;
 }
 
-Result<int> run_program(const Job& job, const Launch& launch, Console& console) {
-  ChildOptions options;
+Result<int> run_program(const Job& job, const launch::Launch& launch, Console& console) {
+  launch::ChildOptions options;
   if (job.timeout) {
     options.deadline =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(*job.timeout * 1000));
   }
-  WEIR_TRY(const ChildEnd end, run_child(options, [&] { return become(launch, console); }));
+  WEIR_TRY(const launch::ChildEnd end, launch::run_child(options, [&] { return become(launch, console); }));
   if (!end.is_late) return end.code;
   console.err << "weir run: stopped: it took longer than " << *job.timeout << " s (--timeout)\n";
   return kExitLate;
@@ -193,7 +195,7 @@ struct Records {
 };
 
 // A folder that the user wants traces in is left alone, and read.
-Records records_of(const RunOptions& options, const JobKeeper& keeper) {
+Records records_of(const RunOptions& options, const launch::JobKeeper& keeper) {
   const std::string given = environment("WEIR_TRACE");
   const bool is_given = options.report.empty() && !given.empty();
   const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
@@ -213,17 +215,18 @@ Status make_trace_folder(const Records& records) {
 StageOutOptions what_is_outside(const Records& records) {
   const auto files = std::make_shared<trace::OpenFiles>(records.traces, records.since);
   files->update();
-  const auto holds = [files](const Manifest& manifest) {
+  const auto holds = [files](const launch::Manifest& manifest) {
     return [files, manifest](const std::string& path, const client::Stat& found) {
       return files->is_closed(path) && manifest.holds(path, found, files->version(path));
     };
   };
-  return {.is_drained = holds(Manifest(records.drained)), .is_input = holds(Manifest(records.staged_in))};
+  return {.is_drained = holds(launch::Manifest(records.drained)),
+          .is_input = holds(launch::Manifest(records.staged_in))};
 }
 
 // All of them, even if one fails: what is not copied now is lost.  After a command that failed, names that it did not
 // get to make are no error.
-Result<int> stage_all_out(const Job& job, const JobKeeper& keeper, const Records& records, bool has_failed,
+Result<int> stage_all_out(const Job& job, const launch::JobKeeper& keeper, const Records& records, bool has_failed,
                           Console& console) {
   int worst = kExitOk;
   for (const StageOut& stage : job.out) {
@@ -243,7 +246,7 @@ Result<int> stage_all_out(const Job& job, const JobKeeper& keeper, const Records
 }
 
 // What goes with the servers' memory, and is nowhere else.
-Status tell_discarded(const Job& job, const JobKeeper& keeper, const Records& records, Console& console) {
+Status tell_discarded(const Job& job, const launch::JobKeeper& keeper, const Records& records, Console& console) {
   FileSystemOptions how;
   how.file_system = keeper.connection();
   WEIR_TRY(const client::FileSystem file_system, connect(how));
@@ -261,27 +264,28 @@ Status tell_discarded(const Job& job, const JobKeeper& keeper, const Records& re
   }));
   if (files == 0) return Status::ok();
   console.err << "weir run: " << files << (files == 1 ? " file, " : " files, ")
-              << human_bytes(static_cast<double>(bytes)) << ", existed in memory only and "
+              << report::human_bytes(static_cast<double>(bytes)) << ", existed in memory only and "
               << (files == 1 ? "is" : "are") << " gone; --stage-out keeps " << (files == 1 ? "it" : "them") << '\n';
   return Status::ok();
 }
 
 // How the I/O went, on standard error, and in the report if there is to be one.
-Result<int> tell_io(const RunOptions& options, const Records& records, const JobFacts& facts, Console& console) {
+Result<int> tell_io(const RunOptions& options, const Records& records, const report::JobFacts& facts,
+                    Console& console) {
   WEIR_TRY(const std::vector<trace::Trace> traces, trace::read_traces(records.traces, records.since));
   const trace::IoSummary summary = trace::summarize(traces);
-  if (!options.quiet) console.err << "weir run: " << job_line(summary, facts.seconds) << '\n';
-  for (const std::string& line : failure_lines(summary)) console.err << "weir run: " << line << '\n';
+  if (!options.quiet) console.err << "weir run: " << report::job_line(summary, facts.seconds) << '\n';
+  for (const std::string& line : report::failure_lines(summary)) console.err << "weir run: " << line << '\n';
   if (!options.report.empty()) WEIR_RETURN_IF_ERROR(write_report(summary, options.report, facts));
   return options.fail_on_io_error && summary.failed_calls > 0 ? static_cast<int>(kExitBad) : static_cast<int>(kExitOk);
 }
 
 // In a process of its own too, since it reads what the command has written.  That it fails is no reason to lose what is
 // to be staged out.
-Result<int> conclude(const Job& job, const RunOptions& options, const JobKeeper& keeper, const Records& records,
-                     JobFacts facts, Console& console) {
+Result<int> conclude(const Job& job, const RunOptions& options, const launch::JobKeeper& keeper, const Records& records,
+                     report::JobFacts facts, Console& console) {
   facts.command = join(options.command);
-  facts.mpi = mpi_name(job.mpi.mpi);
+  facts.mpi = launch::mpi_name(job.mpi.mpi);
   facts.servers = job.keeper.servers.servers;
   facts.store = job.keeper.servers.store;
   WEIR_TRY(const storage::StoreSpec store, storage::StoreSpec::parse(facts.store));
@@ -311,41 +315,42 @@ Result<int> end_drain(Drain& drain, Console& console) {
       console);
 }
 
-Launch launch_of(const Job& job, const RunOptions& options, const JobKeeper& keeper, const Records& records) {
-  std::vector<Setting> settings{{"WEIR_FS", keeper.connection()}, {kJobVariable, keeper.folder()}};
+launch::Launch launch_of(const Job& job, const RunOptions& options, const launch::JobKeeper& keeper,
+                         const Records& records) {
+  std::vector<launch::Setting> settings{{"WEIR_FS", keeper.connection()}, {launch::kJobVariable, keeper.folder()}};
   if (!job.layout.empty()) settings.push_back({"WEIR_LAYOUT", job.layout});
   settings.push_back({"WEIR_TRACE", records.traces});
   // Without a report, and unless the user wants traces, accesses are only counted.
   const bool is_ours = records.traces.starts_with(keeper.folder());
   if (options.report.empty() && is_ours) settings.push_back({"WEIR_TRACE_LIMIT", "0"});
-  return prepare(options.command, job.library, settings);
+  return launch::prepare(options.command, job.library, settings);
 }
 
-void explain(const Job& job, const Launch& launch, const JobKeeper& keeper, Console& console) {
+void explain(const Job& job, const launch::Launch& launch, const launch::JobKeeper& keeper, Console& console) {
   console.err << "weir run: " << job.keeper.servers.servers
               << (job.keeper.servers.servers == 1 ? " server" : " servers") << (job.keeper.uses_slurm ? " by srun" : "")
               << ", store " << job.keeper.servers.store << ", connection file " << keeper.connection() << '\n'
-              << "weir run: MPI " << mpi_name(job.mpi.mpi) << ": " << job.mpi.why
+              << "weir run: MPI " << launch::mpi_name(job.mpi.mpi) << ": " << job.mpi.why
               << (job.mpi.is_certain ? "" : "; each process finds out by itself") << '\n'
               << "weir run: " << (job.library.empty() ? "nothing is preloaded" : concat("preloads ", job.library))
               << '\n';
-  for (const Setting& one : launch.environment)
+  for (const launch::Setting& one : launch.environment)
     console.err << "weir run: sets " << one.name << '=' << one.value << '\n';
   console.err << "weir run: runs " << join(launch.words) << std::endl;
 }
 
-Result<int> run_parts(const Job& job, const RunOptions& options, const JobKeeper& keeper, Console& console) {
+Result<int> run_parts(const Job& job, const RunOptions& options, const launch::JobKeeper& keeper, Console& console) {
   const std::string layout = job.layout == kViewLayout ? "" : job.layout;
   const Records records = records_of(options, keeper);
   for (const Stage& stage : job.in) {
     const auto copy = [&] {
-      Manifest copied(records.staged_in);
+      launch::Manifest copied(records.staged_in);
       return stage_in(keeper.connection(), stage, layout, copied, console);
     };
     WEIR_TRY(const int code, copy_in_child(copy, console));
     if (code != kExitOk) return code;
   }
-  const Launch launch = launch_of(job, options, keeper, records);
+  const launch::Launch launch = launch_of(job, options, keeper, records);
   if (options.explain) explain(job, launch, keeper, console);
   WEIR_RETURN_IF_ERROR(make_trace_folder(records));
   std::optional<Drain> drain;
@@ -358,7 +363,7 @@ Result<int> run_parts(const Job& job, const RunOptions& options, const JobKeeper
   WEIR_TRY(const int code, run_program(job, launch, console));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   if (code == kExitCannotStart || code == kExitNoCommand) return code;
-  end_command(keeper.folder());
+  launch::end_command(keeper.folder());
   int staged = kExitOk;
   if (drain) {
     WEIR_TRY(staged, end_drain(*drain, console));
@@ -372,7 +377,7 @@ Result<int> run_parts(const Job& job, const RunOptions& options, const JobKeeper
   return code != kExitOk ? code : staged != kExitOk ? staged : told;
 }
 
-Status finish(const RunOptions& options, JobKeeper& keeper, Console& console) {
+Status finish(const RunOptions& options, launch::JobKeeper& keeper, Console& console) {
   if (!options.keep) return keeper.stop();
   // What stays of the folder is the way to the servers.
   std::error_code ignored;
@@ -385,7 +390,7 @@ Status finish(const RunOptions& options, JobKeeper& keeper, Console& console) {
 }
 
 Result<int> run_job(const RunOptions& options, Console& console) {
-  if (find_on_path(options.command.front()).empty()) {
+  if (launch::find_on_path(options.command.front()).empty()) {
     const bool is_there = ::access(options.command.front().c_str(), F_OK) == 0;
     console.err << "weir run: " << options.command.front()
                 << (is_there ? ": not a program that can be run\n" : ": command not found\n");
@@ -397,7 +402,7 @@ Result<int> run_job(const RunOptions& options, Console& console) {
   }
   console.out.flush();
   console.err.flush();
-  WEIR_TRY(JobKeeper keeper, JobKeeper::start(job.keeper));
+  WEIR_TRY(launch::JobKeeper keeper, launch::JobKeeper::start(job.keeper));
   const Result<int> code = run_parts(job, options, keeper, console);
   const Status finished = finish(options, keeper, console);
   if (!code.is_ok()) return code;

@@ -14,6 +14,8 @@ Result<double> parse_seconds(std::string_view text);
 
 /// Adds `weir run`.
 void add_run(CLI::App& app, Selection& selection);
+/// Adds `weir serve-job`, which `srun` starts for `weir run`; hidden from users.
+void add_serve_job(CLI::App& app, Selection& selection);
 /// Adds `weir env`.
 void add_env(CLI::App& app, Selection& selection);
 

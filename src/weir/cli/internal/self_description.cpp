@@ -5,7 +5,7 @@
 
 #include <weir/base/environment.h>
 #include <weir/base/nearest.h>
-#include <weir/cli/internal/version.h>
+#include <weir/base/version.h>
 
 namespace weir::cli::internal {
 
@@ -246,7 +246,7 @@ std::string bash_completion(const CLI::App& app) {
 }
 
 std::string manual_page(const CLI::App& app) {
-  std::string page = concat(".TH WEIR 1 \"\" \"weir ", kVersion, "\" \"User Commands\"\n.ad l\n.nh\n");
+  std::string page = concat(".TH WEIR 1 \"\" \"weir ", version(), "\" \"User Commands\"\n.ad l\n.nh\n");
   page += ".SH NAME\nweir \\- parallel file system and I/O runtime for array data\n";
   page += concat(".SH SYNOPSIS\n", synopsis(app, "weir"),
                  "\n.br\n\\fBweir run\\fR [\\fIOPTION\\fR...] \\fB\\-\\-\\fR \\fICOMMAND\\fR...\n");
