@@ -80,14 +80,14 @@ class Environment {
 
 class SharedExchangeTest : public ::testing::Test {
  protected:
-  SharedExchangeTest() : comm_(Comm::duplicate(MPI_COMM_WORLD).value()) {}
+  SharedExchangeTest() : group_(Group::duplicate(MPI_COMM_WORLD, kOperation).value()) {}
 
-  [[nodiscard]] int rank() const { return comm_.rank(); }
-  [[nodiscard]] int ranks() const { return comm_.size(); }
+  [[nodiscard]] int rank() const { return group_.rank(); }
+  [[nodiscard]] int ranks() const { return group_.size(); }
 
   // True on all ranks or on none.
   bool holds_everywhere(bool mine) {
-    const Result<std::int64_t> all = least(comm_, mine ? 1 : 0);
+    const Result<std::int64_t> all = least(group_, mine ? 1 : 0);
     return all.is_ok() && *all == 1;
   }
 
@@ -95,7 +95,7 @@ class SharedExchangeTest : public ::testing::Test {
     const Labels labels = same_labels(static_cast<int>(to.element_count()), ranks());
     auto traffic = route(from, to, shares_of(from, to, rank()).value(), labels, rank(), ranks());
     EXPECT_THAT(traffic, IsOk());
-    return std::make_unique<Exchange>(comm_.get(), *std::move(traffic), pace_of(bytes_per_route));
+    return std::make_unique<Exchange>(group_.comm(), *std::move(traffic), pace_of(bytes_per_route));
   }
 
   // Executes several times: rings go on where they ended.
@@ -118,7 +118,7 @@ class SharedExchangeTest : public ::testing::Test {
     }
   }
 
-  Comm comm_;
+  Group group_;
   Environment unset_{nullptr};  // whatever the tests are run with
 };
 
@@ -155,7 +155,7 @@ TEST_F(SharedExchangeTest, MovesAllBytesWhateverIsShared) {
     const HostOf& host_of = trial % 4 == 0 ? kHostEach : trial % 4 == 1 ? kOneHost : kTwoHosts;
     SCOPED_TRACE(concat("trial ", trial, ": ", from, " to ", to, ", room ", room, ", arrays ", arrays));
     const auto exchange = make(parsed_layout(from), parsed_layout(to), room);
-    ASSERT_THAT(exchange->share_memory(comm_, host_of(rank())), IsOk());
+    ASSERT_THAT(exchange->share_memory(group_, host_of(rank())), IsOk());
     expect_shared_where_together(*exchange, host_of, rank());
     if (room > 0) {
       const auto routes = exchange->traffic().sends.size() + exchange->traffic().receives.size();
@@ -180,7 +180,7 @@ TEST_F(SharedExchangeTest, LongStreamsGoRoundTheRing) {
   for (const HostOf& host_of : {kOneHost, kTwoHosts}) {
     for (const std::size_t arrays : {std::size_t{1}, many}) {
       const auto exchange = make(from, to, 20000);
-      ASSERT_THAT(exchange->share_memory(comm_, host_of(rank())), IsOk());
+      ASSERT_THAT(exchange->share_memory(group_, host_of(rank())), IsOk());
       expect_right(*exchange, from, to, arrays);
       ASSERT_TRUE(holds_everywhere(!HasFailure()));
     }
@@ -193,7 +193,7 @@ TEST_F(SharedExchangeTest, AnEarlyRankGoesOnWithoutTheOthers) {
   const Partition from = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
   const Partition to = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
   const auto exchange = make(from, to, 0);
-  ASSERT_THAT(exchange->share_memory(comm_), IsOk());
+  ASSERT_THAT(exchange->share_memory(group_), IsOk());
   SharedArrays memory(listed_element(from, rank()), listed_element(to, rank()), 0);
   const std::vector<Arrays> arrays{memory.arrays()};
   ASSERT_THAT(exchange->reserve(1), IsOk());
@@ -213,7 +213,7 @@ TEST_F(SharedExchangeTest, WaitingKeepsMessagesOfTheCallerMoving) {
   const Partition from = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
   const Partition to = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
   const auto exchange = make(from, to, 0);
-  ASSERT_THAT(exchange->share_memory(comm_), IsOk());
+  ASSERT_THAT(exchange->share_memory(group_), IsOk());
   std::vector<std::byte> large(std::size_t{1} << 23);
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank() == 1) {
@@ -223,7 +223,7 @@ TEST_F(SharedExchangeTest, WaitingKeepsMessagesOfTheCallerMoving) {
     ASSERT_EQ(MPI_Send(large.data(), static_cast<int>(large.size()), MPI_BYTE, 1, 5, MPI_COMM_WORLD), 0);
   }
   expect_right(*exchange, from, to, 1);
-  EXPECT_THAT(await(MPI_SUCCESS, request, "MPI_Irecv"), IsOk());
+  EXPECT_THAT(group::await("MPI_Irecv", MPI_SUCCESS, request), IsOk());
   ASSERT_TRUE(holds_everywhere(!HasFailure()));
 }
 

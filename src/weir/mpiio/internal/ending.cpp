@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 
-#include <weir/base/backoff.h>
+#include <weir/base/hash.h>
 #include <weir/client/file_system.h>
+#include <weir/group/wait.h>
 #include <weir/mpiio/internal/meeting.h>
 #include <weir/mpiio/internal/real.h>
 
@@ -33,29 +32,26 @@ bool has_bad_finalize() {
   return (major < 4 || (major == 4 && minor < 2)) && std::strstr(text.data(), "ch4:ucx") != nullptr;
 }
 
-// In: the host of this rank; out: whether all ranks are on one.
-struct Hosts {
-  std::array<std::int64_t, 2> mine;
-  std::array<std::int64_t, 2> most;
-
-  explicit Hosts(std::size_t host)
-      : mine{static_cast<std::int64_t>(host >> 1), -static_cast<std::int64_t>(host >> 1)} {}
-  [[nodiscard]] bool is_one() const { return most[0] == -most[1]; }
-};
-
 int wait_for_all(MPI_Comm, int, void*, void*) {
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline = Clock::now() + longest_wait();
-  auto hosts = std::make_unique<Hosts>(std::hash<std::string>()(client::FileSystem::this_host()));
+  // Of the host, and of all hosts.
+  struct Words {
+    std::array<std::uint64_t, 2> mine{};
+    std::array<std::uint64_t, 2> most{};
+  };
+  const std::uint64_t host = hash_of(client::FileSystem::this_host());
+  auto words = std::make_unique<Words>(Words{{host, ~host}, {}});
   MPI_Request request = MPI_REQUEST_NULL;
-  int has_come = 0;
-  int code = PMPI_Iallreduce(hosts->mine.data(), hosts->most.data(), 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD, &request);
-  for (Backoff backoff; code == MPI_SUCCESS && has_come == 0 && Clock::now() < deadline; backoff.pause()) {
-    code = WEIR_REAL(MPI_Test)(&request, &has_come, MPI_STATUS_IGNORE);
-  }
-  if (has_come == 0) {
-    static_cast<void>(hosts.release());  // MPI may still use it
-  } else if (!hosts->is_one()) {
+  const int code =
+      PMPI_Iallreduce(words->mine.data(), words->most.data(), 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD, &request);
+  const Clock::time_point deadline = Clock::now() + longest_wait();
+  const Status status = group::await("MPI_Finalize", code, request,
+                                     {.awake = Backoff::kMessages,
+                                      .is_too_long = [&] { return Clock::now() > deadline; },
+                                      .test = WEIR_REAL(MPI_Test)});
+  if (!status.is_ok()) {
+    static_cast<void>(words.release());  // MPI may still use it
+  } else if (words->most[0] != ~words->most[1]) {
     // From here to their last messages, ranks leave those of others alone.
     std::this_thread::sleep_for(kLeave);
   }

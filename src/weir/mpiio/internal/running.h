@@ -1,16 +1,9 @@
 #pragma once
 
-#include <mpi.h>
+#include <weir/group/wait.h>
 
 namespace weir::mpiio::internal {
 
-/// Between MPI_Init and MPI_Finalize.
-inline bool is_mpi_running() noexcept {
-  int is_initialized = 0;
-  int is_finalized = 0;
-  PMPI_Initialized(&is_initialized);
-  PMPI_Finalized(&is_finalized);
-  return is_initialized != 0 && is_finalized == 0;
-}
+using group::is_mpi_running;
 
 }  // namespace weir::mpiio::internal

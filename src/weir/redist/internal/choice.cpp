@@ -70,25 +70,16 @@ Result<Advice> parse(const std::string& text) {
   return advice;
 }
 
-Status broadcast(const Comm& comm, int root, void* data, int bytes) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  return await(MPI_Ibcast(data, bytes, MPI_BYTE, root, comm.get(), &request), request, "MPI_Ibcast");
-}
-
-Result<Advice> take_advice(const Comm& comm, const Options& options) {
+Result<Advice> take_advice(Group& group, const Options& options) {
   Advice advice;
   advice.asked = options.phases;
   Status status;
-  if (comm.rank() == 0) {
+  if (group.rank() == 0) {
     status = read_variable(advice);
     read_machine(advice);
   }
-  WEIR_RETURN_IF_ERROR(agree(comm, status));
-  std::string text = comm.rank() == 0 ? print(advice) : std::string();
-  int length = static_cast<int>(text.size());
-  WEIR_RETURN_IF_ERROR(broadcast(comm, 0, &length, sizeof length));
-  text.resize(static_cast<std::size_t>(length));
-  WEIR_RETURN_IF_ERROR(broadcast(comm, 0, text.data(), length));
+  WEIR_RETURN_IF_ERROR(agree(group, status));
+  WEIR_TRY(const std::string text, group.bytes_of(kOperation, 0, group.rank() == 0 ? print(advice) : std::string()));
   return parse(text);
 }
 
@@ -98,14 +89,14 @@ struct Room {
   Offset left = 0;  // of max_buffer_bytes, on the rank with the least; if there is a limit
 };
 
-Result<Room> room_for(const Comm& comm, const Partition& between, Offset limit) {
+Result<Room> room_for(Group& group, const Partition& between, Offset limit) {
   Room room;
-  if (comm.rank() < between.element_count()) {
-    WEIR_TRY(const layout::Element element, between.element(comm.rank()));
+  if (group.rank() < between.element_count()) {
+    WEIR_TRY(const layout::Element element, between.element(group.rank()));
     room.memory.bytes = ceil_div(element.size(), kCacheLine) * kCacheLine;
   }
   if (limit == 0) return room;
-  WEIR_TRY(const Offset least_negative, least(comm, -room.memory.bytes));
+  WEIR_TRY(const Offset least_negative, least(group, -room.memory.bytes));
   const Offset most = std::max(kCacheLine, -least_negative);
   // As many arrays at a time as fill half of what is allowed; the rest is for messages.
   room.memory.batch = std::max<Offset>(1, limit / 2 / most);
@@ -118,40 +109,43 @@ PhaseSeconds seconds_of(const model::RankPrediction& rank) {
 }
 
 Result<PhaseSeconds> predict_own(const model::Machine& machine, const Partition& from, const Partition& to,
-                                 const Comm& comm) {
-  const model::Options how{.ranks = comm.size(), .local = model::Local::kDirect};
-  WEIR_TRY(const model::RankPrediction rank, model::predict_rank(machine, from, to, comm.rank(), how));
+                                 Group& group) {
+  const model::Options how{.ranks = group.size(), .local = model::Local::kDirect};
+  WEIR_TRY(const model::RankPrediction rank, model::predict_rank(machine, from, to, group.rank(), how));
   return seconds_of(rank);
 }
 
 // The slowest rank's time of one phase, on every rank.
-Result<PhaseSeconds> slowest(const Comm& comm, PhaseSeconds mine) {
+Result<PhaseSeconds> slowest(Group& group, PhaseSeconds mine) {
   struct {
     double seconds;
     int rank;
-  } own{mine.total(), comm.rank()}, most{0, 0};
+  } own{mine.total(), group.rank()}, most{0, 0};
   MPI_Request request = MPI_REQUEST_NULL;
-  WEIR_RETURN_IF_ERROR(await(MPI_Iallreduce(&own, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, comm.get(), &request), request,
-                             "MPI_Iallreduce"));
+  WEIR_RETURN_IF_ERROR(group.await("redistribution: MPI_Iallreduce",
+                                   MPI_Iallreduce(&own, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, group.comm(), &request),
+                                   request));
   std::array<double, 4> parts{mine.pack, mine.messages, mine.local, mine.unpack};
-  WEIR_RETURN_IF_ERROR(broadcast(comm, most.rank, parts.data(), sizeof parts));
+  WEIR_RETURN_IF_ERROR(group.await("redistribution: MPI_Ibcast",
+                                   MPI_Ibcast(parts.data(), sizeof parts, MPI_BYTE, most.rank, group.comm(), &request),
+                                   request));
   return PhaseSeconds{most.rank, parts[0], parts[1], parts[2], parts[3]};
 }
 
 // The phases between these layouts; empty, on all ranks, if one of them cannot tell.
-Result<std::vector<PhaseSeconds>> predict(const Comm& comm, const model::Machine& machine,
+Result<std::vector<PhaseSeconds>> predict(Group& group, const model::Machine& machine,
                                           const std::vector<const Partition*>& layouts) {
   std::vector<PhaseSeconds> phases;
   Status status;
   for (std::size_t i = 1; i < layouts.size() && status.is_ok(); ++i) {
-    const Result<PhaseSeconds> mine = predict_own(machine, *layouts[i - 1], *layouts[i], comm);
+    const Result<PhaseSeconds> mine = predict_own(machine, *layouts[i - 1], *layouts[i], group);
     status = mine.status();
     if (mine.is_ok()) phases.push_back(*mine);
   }
-  WEIR_TRY(const Offset can_tell, least(comm, status.is_ok() ? 1 : 0));
+  WEIR_TRY(const Offset can_tell, least(group, status.is_ok() ? 1 : 0));
   if (can_tell == 0) return std::vector<PhaseSeconds>();
   for (PhaseSeconds& phase : phases) {
-    WEIR_TRY(phase, slowest(comm, phase));
+    WEIR_TRY(phase, slowest(group, phase));
   }
   return phases;
 }
@@ -207,21 +201,21 @@ Result<Verdict> decide(const Advice& advice, const std::string& obstacle, const 
 
 }  // namespace
 
-Result<Choice> choose_phases(const Comm& comm, const Partition& from, const Partition& to, const Options& options) {
-  WEIR_TRY(const Advice advice, take_advice(comm, options));
+Result<Choice> choose_phases(Group& group, const Partition& from, const Partition& to, const Options& options) {
+  WEIR_TRY(const Advice advice, take_advice(group, options));
   std::optional<Partition> between = model::layout_between(from, to);
   const Offset limit = options.max_buffer_bytes;
   Room room;
   if (between) {
-    WEIR_TRY(room, room_for(comm, *between, limit));
+    WEIR_TRY(room, room_for(group, *between, limit));
   }
   std::vector<PhaseSeconds> one;
   std::vector<PhaseSeconds> two;
   if (advice.machine) {
-    WEIR_TRY(one, predict(comm, *advice.machine, {&from, &to}));
+    WEIR_TRY(one, predict(group, *advice.machine, {&from, &to}));
   }
   if (advice.machine && between) {
-    WEIR_TRY(two, predict(comm, *advice.machine, {&from, &*between, &to}));
+    WEIR_TRY(two, predict(group, *advice.machine, {&from, &*between, &to}));
   }
   const bool is_automatic = advice.asked != Phases::kTwo || advice.is_variable;
   WEIR_TRY(Verdict verdict, decide(advice, obstacle(between, room, limit, is_automatic), one, two));

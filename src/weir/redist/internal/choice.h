@@ -8,7 +8,7 @@
 #include <optional>
 
 #include <weir/layout/partition.h>
-#include <weir/redist/comm.h>
+#include <weir/redist/internal/agreement.h>
 #include <weir/redist/internal/pipeline.h>
 #include <weir/redist/redistribution.h>
 
@@ -23,7 +23,7 @@ struct Choice {
 
 /// Collective.  \error kInvalidArgument if two phases are asked for by Options::phases and there is no layout between,
 /// or no room for its elements, or if WEIR_REDIST_PHASES is none of its values.
-Result<Choice> choose_phases(const Comm& comm, const layout::Partition& from, const layout::Partition& to,
+Result<Choice> choose_phases(Group& group, const layout::Partition& from, const layout::Partition& to,
                              const Options& options);
 
 }  // namespace weir::redist::internal

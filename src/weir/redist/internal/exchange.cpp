@@ -86,12 +86,12 @@ void Exchange::for_routes(Action action) const {
   for (std::size_t i = 0; i < traffic_.sends.size(); ++i) action(traffic_.sends[i], true, ring_of(i, true));
 }
 
-Status Exchange::share_memory(const Comm& comm, std::string_view host) {
+Status Exchange::share_memory(Group& group, std::string_view host) {
   std::vector<RingWish> wishes;
   std::vector<int> senders;
   for (const Route& route : traffic_.sends) wishes.push_back({route.peer, ring_shape(route)});
   for (const Route& route : traffic_.receives) senders.push_back(route.peer);
-  WEIR_TRY(SharedRoutes routes, SharedRoutes::connect(comm, wishes, senders, host));
+  WEIR_TRY(SharedRoutes routes, SharedRoutes::connect(group, wishes, senders, host));
   shared_ = std::make_unique<SharedRoutes>(std::move(routes));
   return Status::ok();
 }
@@ -229,11 +229,11 @@ Status Exchange::start_next(std::size_t index, std::size_t slot) {
   const int peer = channel.route->peer;
   if (channel.is_send) {
     if (is_packed(channel)) pack(channel, range, static_cast<std::byte*>(place));
-    WEIR_RETURN_IF_ERROR(
-        check_mpi(MPI_Isend(place, bytes, MPI_BYTE, peer, kTag, comm_, &requests_[request]), "MPI_Isend"));
+    WEIR_RETURN_IF_ERROR(group::check_mpi(MPI_Isend(place, bytes, MPI_BYTE, peer, kTag, comm_, &requests_[request]),
+                                          "redistribution: MPI_Isend"));
   } else {
-    WEIR_RETURN_IF_ERROR(
-        check_mpi(MPI_Irecv(place, bytes, MPI_BYTE, peer, kTag, comm_, &requests_[request]), "MPI_Irecv"));
+    WEIR_RETURN_IF_ERROR(group::check_mpi(MPI_Irecv(place, bytes, MPI_BYTE, peer, kTag, comm_, &requests_[request]),
+                                          "redistribution: MPI_Irecv"));
   }
   ++open_;
   return Status::ok();
@@ -279,9 +279,9 @@ Status Exchange::finish_slot(std::size_t index) {
 Result<int> Exchange::poll() {
   if (open_ == 0) return 0;
   int count = 0;
-  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                              completed_.data(), MPI_STATUSES_IGNORE),
-                                 "MPI_Testsome"));
+  WEIR_RETURN_IF_ERROR(group::check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                                     completed_.data(), MPI_STATUSES_IGNORE),
+                                        "redistribution: MPI_Testsome"));
   for (int i = 0; i < count; ++i) {
     WEIR_RETURN_IF_ERROR(finish_slot(static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])));
   }

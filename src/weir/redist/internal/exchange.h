@@ -29,7 +29,7 @@
 #include <vector>
 
 #include <weir/redist/arrays.h>
-#include <weir/redist/comm.h>
+#include <weir/redist/internal/agreement.h>
 #include <weir/redist/internal/shared_routes.h>
 #include <weir/transfer/plan.h>
 
@@ -100,9 +100,9 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// From now on ranks on the same host exchange through shared memory, where there is any.  Collective over `comm`,
+  /// From now on ranks on the same host exchange through shared memory, where there is any.  Collective over `group`,
   /// which is that of the constructor.  \pre reserve() has not been called.  \param host see SharedRoutes::connect
-  Status share_memory(const Comm& comm, std::string_view host = {});
+  Status share_memory(Group& group, std::string_view host = {});
 
   /// Makes sure of the buffers for so many arrays.  Local.  \error kIoError if there is no memory.
   Status reserve(std::size_t arrays);

@@ -58,20 +58,22 @@ Status check_options(const Options& options) {
 }
 
 // All ranks' flows from ranks to elements, on every rank.
-Result<std::vector<Flow>> gather_flows(const Comm& comm, const std::vector<Share>& shares) {
+Result<std::vector<Flow>> gather_flows(Group& group, const std::vector<Share>& shares) {
   MPI_Request request = MPI_REQUEST_NULL;
   std::vector<std::int64_t> mine;
-  for (const Share& share : shares) mine.insert(mine.end(), {comm.rank(), share.element, share.mapping.bytes()});
+  for (const Share& share : shares) mine.insert(mine.end(), {group.rank(), share.element, share.mapping.bytes()});
   const int length = static_cast<int>(mine.size());
-  std::vector<int> lengths(static_cast<std::size_t>(comm.size()));
-  WEIR_RETURN_IF_ERROR(await(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm.get(), &request),
-                             request, "MPI_Iallgather"));
+  std::vector<int> lengths(static_cast<std::size_t>(group.size()));
+  WEIR_RETURN_IF_ERROR(
+      group.await("redistribution: MPI_Iallgather",
+                  MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, group.comm(), &request), request));
   std::vector<int> starts(lengths.size());
   std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
   std::vector<std::int64_t> all(static_cast<std::size_t>(starts.back() + lengths.back()));
-  WEIR_RETURN_IF_ERROR(await(MPI_Iallgatherv(mine.data(), length, MPI_INT64_T, all.data(), lengths.data(),
-                                             starts.data(), MPI_INT64_T, comm.get(), &request),
-                             request, "MPI_Iallgatherv"));
+  WEIR_RETURN_IF_ERROR(group.await("redistribution: MPI_Iallgatherv",
+                                   MPI_Iallgatherv(mine.data(), length, MPI_INT64_T, all.data(), lengths.data(),
+                                                   starts.data(), MPI_INT64_T, group.comm(), &request),
+                                   request));
   std::vector<Flow> flows;
   for (std::size_t i = 0; i < all.size(); i += 3) {
     flows.push_back({static_cast<int>(all[i]), static_cast<int>(all[i + 1]), all[i + 2]});
@@ -100,7 +102,7 @@ Result<Offset> size_of(const Partition& partition, const std::optional<Offset>& 
 
 Result<std::shared_ptr<Session>> Session::create(MPI_Comm comm, const Partition& from, const Partition& to,
                                                  const Options& options) {
-  WEIR_TRY(Comm own, Comm::duplicate(comm));
+  WEIR_TRY(Group own, Group::duplicate(comm, kOperation));
   std::shared_ptr<Session> session(new Session(std::move(own), options));
   WEIR_RETURN_IF_ERROR(session->build(from, to));
   return session;
@@ -109,31 +111,31 @@ Result<std::shared_ptr<Session>> Session::create(MPI_Comm comm, const Partition&
 Status Session::build(const Partition& from, const Partition& to) {
   report_.from = print(from);
   report_.to = print(to);
-  report_.rank = comm_.rank();
-  report_.ranks = comm_.size();
+  report_.rank = group_.rank();
+  report_.ranks = group_.size();
   WEIR_RETURN_IF_ERROR(
-      compare_arguments(comm_, {{"from", report_.from}, {"to", report_.to}, {"options", print_options(options_)}}));
+      compare_arguments(group_, {{"from", report_.from}, {"to", report_.to}, {"options", print_options(options_)}}));
   // From here on all ranks know the same; what is computed from that alone fails on all of them or on none.
   WEIR_RETURN_IF_ERROR(check_options(options_));
-  WEIR_RETURN_IF_ERROR(check_partitions(from, to, comm_.size()));
+  WEIR_RETURN_IF_ERROR(check_partitions(from, to, group_.size()));
 
-  WEIR_TRY(Choice choice, choose_phases(comm_, from, to, options_));
+  WEIR_TRY(Choice choice, choose_phases(group_, from, to, options_));
   report_.prediction = std::move(choice.prediction);
-  Labels labels = same_labels(static_cast<int>(to.element_count()), comm_.size());
+  Labels labels = same_labels(static_cast<int>(to.element_count()), group_.size());
   std::vector<std::unique_ptr<Exchange>> phases;
   if (choice.between) {
     report_.between = print(*choice.between);
     report_.between_bytes = choice.memory.bytes;
-    Labels unchanged = same_labels(static_cast<int>(choice.between->element_count()), comm_.size());
+    Labels unchanged = same_labels(static_cast<int>(choice.between->element_count()), group_.size());
     WEIR_TRY(phases.emplace_back(), plan_phase(from, *choice.between, unchanged, {1, false, choice.message_bytes}));
     WEIR_TRY(phases.emplace_back(), plan_phase(*choice.between, to, labels, {2, true, choice.message_bytes}));
   } else {
     WEIR_TRY(phases.emplace_back(), plan_phase(from, to, labels, {1, true, options_.max_buffer_bytes}));
   }
   pipeline_ = std::make_unique<Pipeline>(std::move(phases), choice.memory);
-  WEIR_RETURN_IF_ERROR(agree(comm_, pipeline_->reserve(1)));
-  if (comm_.rank() < from.element_count()) report_.source_element = comm_.rank();
-  const int element = labels.element_of[static_cast<std::size_t>(comm_.rank())];
+  WEIR_RETURN_IF_ERROR(agree(group_, pipeline_->reserve(1)));
+  if (group_.rank() < from.element_count()) report_.source_element = group_.rank();
+  const int element = labels.element_of[static_cast<std::size_t>(group_.rank())];
   if (element >= 0) report_.target_element = element;
   WEIR_TRY(report_.source_bytes, size_of(from, report_.source_element));
   WEIR_TRY(report_.target_bytes, size_of(to, report_.target_element));
@@ -143,23 +145,23 @@ Status Session::build(const Partition& from, const Partition& to) {
 
 Result<std::unique_ptr<Exchange>> Session::plan_phase(const Partition& from, const Partition& to, Labels& labels,
                                                       const PhasePlan& plan) {
-  Result<std::vector<Share>> shares = shares_of(from, to, comm_.rank());
-  WEIR_RETURN_IF_ERROR(agree(comm_, shares.status()));
+  Result<std::vector<Share>> shares = shares_of(from, to, group_.rank());
+  WEIR_RETURN_IF_ERROR(agree(group_, shares.status()));
   WEIR_RETURN_IF_ERROR(survey(*shares, labels, plan));
-  Result<Traffic> traffic = route(from, to, *std::move(shares), labels, comm_.rank(), comm_.size());
-  WEIR_RETURN_IF_ERROR(agree(comm_, traffic.status()));
+  Result<Traffic> traffic = route(from, to, *std::move(shares), labels, group_.rank(), group_.size());
+  WEIR_RETURN_IF_ERROR(agree(group_, traffic.status()));
   return make_exchange(*std::move(traffic), plan.max_buffer_bytes);
 }
 
 Status Session::survey(const std::vector<Share>& shares, Labels& labels, const PhasePlan& plan) {
   const bool relabels = options_.relabel && plan.is_last;
-  if (!relabels && comm_.size() > options_.survey_ranks) return Status::ok();
-  WEIR_TRY(std::vector<Flow> flows, gather_flows(comm_, shares));
+  if (!relabels && group_.size() > options_.survey_ranks) return Status::ok();
+  WEIR_TRY(std::vector<Flow> flows, gather_flows(group_, shares));
   if (plan.is_last) {
-    const std::vector<int> best = relabel(flows, static_cast<int>(labels.rank_of.size()), comm_.size());
+    const std::vector<int> best = relabel(flows, static_cast<int>(labels.rank_of.size()), group_.size());
     report_.relabelling_saves = local_bytes(flows, best) - local_bytes(flows, labels.rank_of);
     report_.is_relabelled = relabels;
-    if (relabels) labels = make_labels(best, comm_.size());
+    if (relabels) labels = make_labels(best, group_.size());
   }
   for (Flow& flow : flows) {
     flow.to = labels.rank_of[static_cast<std::size_t>(flow.to)];
@@ -184,11 +186,11 @@ Result<std::unique_ptr<Exchange>> Session::make_exchange(Traffic traffic, Offset
                                        ", too few for ", routes, " messages at a time: allow a few KiB for each"));
     }
   }
-  WEIR_RETURN_IF_ERROR(agree(comm_, status));
-  WEIR_TRY(const Offset least_room, least(comm_, room));
+  WEIR_RETURN_IF_ERROR(agree(group_, status));
+  WEIR_TRY(const Offset least_room, least(group_, room));
   const bool is_limited = least_room != std::numeric_limits<Offset>::max();
-  auto exchange = std::make_unique<Exchange>(comm_.get(), std::move(traffic), pace_of(is_limited ? least_room : 0));
-  if (options_.share_memory && comm_.size() > 1) WEIR_RETURN_IF_ERROR(exchange->share_memory(comm_));
+  auto exchange = std::make_unique<Exchange>(group_.comm(), std::move(traffic), pace_of(is_limited ? least_room : 0));
+  if (options_.share_memory && group_.size() > 1) WEIR_RETURN_IF_ERROR(exchange->share_memory(group_));
   return exchange;
 }
 
@@ -235,7 +237,7 @@ Status Session::prepare(std::span<const Arrays> arrays) {
 Status Session::start(std::span<const Arrays> arrays) {
   const Status status = prepare(arrays);
   if (options_.check_arguments) {
-    WEIR_RETURN_IF_ERROR(agree_on_count(comm_, static_cast<std::int64_t>(arrays.size()), status));
+    WEIR_RETURN_IF_ERROR(agree_on_count(group_, static_cast<std::int64_t>(arrays.size()), status));
   } else if (!status.is_ok()) {
     return status;
   }

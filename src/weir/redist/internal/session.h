@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <weir/redist/comm.h>
+#include <weir/redist/internal/agreement.h>
 #include <weir/redist/internal/pipeline.h>
 #include <weir/redist/redistribution.h>
 
@@ -31,7 +31,7 @@ class Session {
   [[nodiscard]] const Report& report() const { return report_; }
 
  private:
-  Session(Comm comm, Options options) : comm_(std::move(comm)), options_(options) {}
+  Session(Group group, Options options) : group_(std::move(group)), options_(options) {}
 
   Status build(const layout::Partition& from, const layout::Partition& to);
   Status prepare(std::span<const Arrays> arrays);
@@ -42,7 +42,7 @@ class Session {
   void describe();
   Result<bool> advance(bool may_block);
 
-  Comm comm_;
+  Group group_;
   Options options_;
   std::unique_ptr<Pipeline> pipeline_;
   Report report_;

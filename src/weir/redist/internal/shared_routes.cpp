@@ -29,10 +29,10 @@ Offset directory_bytes(std::size_t rings) {
 bool is_switched_off() { return environment("WEIR_REDIST_SHARED") == "0"; }
 
 // A number that no other group of ranks on any of the hosts uses now.
-Result<std::int64_t> agree_on_number(const Comm& comm) {
+Result<std::int64_t> agree_on_number(Group& group) {
   std::random_device device;
   const std::uint64_t bits = (std::uint64_t{device()} << 32 | device()) >> 1;
-  return least(comm, static_cast<std::int64_t>(bits));
+  return least(group, static_cast<std::int64_t>(bits));
 }
 
 Result<SharedMemory> make_outbox(const std::string& name, std::span<const RingWish> wishes) {
@@ -64,29 +64,29 @@ std::optional<Ring> join_ring(const SharedMemory& inbox, int receiver) {
 
 }  // namespace
 
-Result<SharedRoutes> SharedRoutes::connect(const Comm& comm, std::span<const RingWish> sends,
-                                           std::span<const int> senders, std::string_view host) {
-  WEIR_TRY(const std::int64_t number, agree_on_number(comm));
+Result<SharedRoutes> SharedRoutes::connect(Group& group, std::span<const RingWish> sends, std::span<const int> senders,
+                                           std::string_view host) {
+  WEIR_TRY(const std::int64_t number, agree_on_number(group));
   const auto name_of = [&](int rank) { return concat("/weir-", number, '-', host, '-', rank); };
   // A rank where it is switched off takes part in the collective steps and is found by nobody.
   const bool is_on = !is_switched_off();
   SharedRoutes routes;
   if (is_on && !sends.empty()) {
-    if (Result<SharedMemory> outbox = make_outbox(name_of(comm.rank()), sends); outbox.is_ok()) {
+    if (Result<SharedMemory> outbox = make_outbox(name_of(group.rank()), sends); outbox.is_ok()) {
       routes.outbox_ = *std::move(outbox);
       routes.sends_ = make_rings(routes.outbox_.data(), sends);
     }
   }
-  WEIR_RETURN_IF_ERROR(agree(comm, Status::ok()));  // all outboxes are there
+  WEIR_RETURN_IF_ERROR(agree(group, Status::ok()));  // all outboxes are there
   for (const int sender : senders) {
     routes.receives_.emplace_back();
     if (!is_on) continue;
     Result<SharedMemory> inbox = SharedMemory::open(name_of(sender));
     if (!inbox.is_ok()) continue;
-    routes.receives_.back() = join_ring(*inbox, comm.rank());
+    routes.receives_.back() = join_ring(*inbox, group.rank());
     routes.inboxes_.push_back(*std::move(inbox));
   }
-  WEIR_RETURN_IF_ERROR(agree(comm, Status::ok()));  // all have joined who will
+  WEIR_RETURN_IF_ERROR(agree(group, Status::ok()));  // all have joined who will
   routes.outbox_.remove_name();
   for (std::optional<Ring>& ring : routes.sends_) {
     if (!ring->is_joined()) ring.reset();

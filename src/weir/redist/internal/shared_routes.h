@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include <weir/redist/comm.h>
+#include <weir/redist/internal/agreement.h>
 #include <weir/redist/internal/shared_memory.h>
 #include <weir/redist/internal/shared_ring.h>
 
@@ -29,10 +29,10 @@ class SharedRoutes {
  public:
   SharedRoutes() = default;
 
-  /// Collective over `comm`.  Lack of shared memory is no error: then there are no rings.
+  /// Collective over `group`.  Lack of shared memory is no error: then there are no rings.
   /// \pre At most one wish per receiver.  \param host  ranks that pass different names do not find each other, as if
   /// they were on different hosts; for tests.
-  static Result<SharedRoutes> connect(const Comm& comm, std::span<const RingWish> sends, std::span<const int> senders,
+  static Result<SharedRoutes> connect(Group& group, std::span<const RingWish> sends, std::span<const int> senders,
                                       std::string_view host = {});
 
   /// By position in what was passed; null if the peer is not on this host.

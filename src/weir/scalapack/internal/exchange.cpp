@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include <weir/redist/comm.h>
+#include <weir/group/wait.h>
 
 namespace weir::scalapack::internal {
 
 namespace {
 
-using redist::check_mpi;
+using group::check_mpi;
 
 constexpr Offset kLine = 64;
 // An odd number of cache lines, so that buffers side by side do not compete for the same places in the cache.
@@ -141,11 +141,13 @@ Status Exchange::start_next(std::size_t index) {
   ++open_;
   if (!stream.is_send) {
     void* const place = direct ? b_ + *direct : slot.buffer;
-    return check_mpi(MPI_Irecv(place, bytes, MPI_BYTE, stream.peer, kTag, comm_, &requests_[index]), "MPI_Irecv");
+    return check_mpi(MPI_Irecv(place, bytes, MPI_BYTE, stream.peer, kTag, comm_, &requests_[index]),
+                     "p?gemr2d: MPI_Irecv");
   }
   if (!direct) stream.gather(slot.range, a_, slot.buffer);
   const void* const place = direct ? a_ + *direct : slot.buffer;
-  return check_mpi(MPI_Isend(place, bytes, MPI_BYTE, stream.peer, kTag, comm_, &requests_[index]), "MPI_Isend");
+  return check_mpi(MPI_Isend(place, bytes, MPI_BYTE, stream.peer, kTag, comm_, &requests_[index]),
+                   "p?gemr2d: MPI_Isend");
 }
 
 Status Exchange::finish(std::size_t index) {
@@ -163,10 +165,10 @@ Result<int> Exchange::poll(bool may_block) {
   if (open_ == 0) return 0;
   if (may_block) {
     WEIR_RETURN_IF_ERROR(check_mpi(MPI_Waitsome(size, requests_.data(), &count, completed_.data(), MPI_STATUSES_IGNORE),
-                                   "MPI_Waitsome"));
+                                   "p?gemr2d: MPI_Waitsome"));
   } else {
     WEIR_RETURN_IF_ERROR(check_mpi(MPI_Testsome(size, requests_.data(), &count, completed_.data(), MPI_STATUSES_IGNORE),
-                                   "MPI_Testsome"));
+                                   "p?gemr2d: MPI_Testsome"));
   }
   for (int i = 0; i < count; ++i) {
     WEIR_RETURN_IF_ERROR(finish(static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])));

@@ -13,8 +13,8 @@ namespace weir::scalapack::internal {
 
 namespace {
 
-using redist::check_mpi;
-using redist::Comm;
+using group::check_mpi;
+using group::Group;
 
 int forget(MPI_Comm, int, void* session, void*) {
   delete static_cast<Session*>(session);
@@ -25,8 +25,8 @@ int forget(MPI_Comm, int, void* session, void*) {
 Result<int> attribute() {
   static int key = MPI_KEYVAL_INVALID;
   if (key == MPI_KEYVAL_INVALID) {
-    WEIR_RETURN_IF_ERROR(
-        check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, nullptr), "MPI_Comm_create_keyval"));
+    WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, nullptr),
+                                   "p?gemr2d: MPI_Comm_create_keyval"));
   }
   return key;
 }
@@ -70,11 +70,11 @@ Result<Session*> Session::of(MPI_Comm comm) {
   WEIR_TRY(const int key, attribute());
   void* known = nullptr;
   int is_set = 0;
-  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_get_attr(comm, key, &known, &is_set), "MPI_Comm_get_attr"));
+  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_get_attr(comm, key, &known, &is_set), "p?gemr2d: MPI_Comm_get_attr"));
   if (is_set != 0) return static_cast<Session*>(known);
-  WEIR_TRY(Comm own, Comm::duplicate(comm));
+  WEIR_TRY(Group own, Group::duplicate(comm, "p?gemr2d"));
   std::unique_ptr<Session> session(new Session(std::move(own)));
-  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_set_attr(comm, key, session.get()), "MPI_Comm_set_attr"));
+  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_set_attr(comm, key, session.get()), "p?gemr2d: MPI_Comm_set_attr"));
   return session.release();  // belongs to the communicator now
 }
 
@@ -96,47 +96,48 @@ Result<Session::Plan*> Session::find(const Call& call) {
   }
   std::uint64_t met_by_all = 0;
   WEIR_RETURN_IF_ERROR(
-      check_mpi(MPI_Allreduce(&met, &met_by_all, 1, MPI_UINT64_T, MPI_BAND, comm_.get()), "MPI_Allreduce"));
+      check_mpi(MPI_Allreduce(&met, &met_by_all, 1, MPI_UINT64_T, MPI_BAND, group_.comm()), "p?gemr2d: MPI_Allreduce"));
   if (met_by_all == 0) return nullptr;
   return plans_[static_cast<std::size_t>(__builtin_ctzll(met_by_all))].get();
 }
 
 Result<std::vector<int>> Session::world_ranks() const {
-  const auto size = static_cast<std::size_t>(comm_.size());
+  const auto size = static_cast<std::size_t>(group_.size());
   std::vector<int> here(size);
   std::vector<int> there(size);
   for (std::size_t i = 0; i < size; ++i) here[i] = static_cast<int>(i);
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Group world = MPI_GROUP_NULL;
-  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_group(comm_.get(), &group), "MPI_Comm_group"));
-  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group"));
-  const int code = MPI_Group_translate_ranks(group, comm_.size(), here.data(), world, there.data());
+  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_group(group_.comm(), &group), "p?gemr2d: MPI_Comm_group"));
+  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "p?gemr2d: MPI_Comm_group"));
+  const int code = MPI_Group_translate_ranks(group, group_.size(), here.data(), world, there.data());
   MPI_Group_free(&group);
   MPI_Group_free(&world);
-  WEIR_RETURN_IF_ERROR(check_mpi(code, "MPI_Group_translate_ranks"));
+  WEIR_RETURN_IF_ERROR(check_mpi(code, "p?gemr2d: MPI_Group_translate_ranks"));
   return there;
 }
 
 Result<Session::Plan*> Session::make(const Call& call) {
   const double start = MPI_Wtime();
-  std::vector<Call> calls(static_cast<std::size_t>(comm_.size()));
+  std::vector<Call> calls(static_cast<std::size_t>(group_.size()));
   constexpr int kInts = sizeof(Call) / sizeof(std::int32_t);
-  WEIR_RETURN_IF_ERROR(check_mpi(
-      MPI_Allgather(&call, kInts, MPI_INT32_T, calls.data(), kInts, MPI_INT32_T, comm_.get()), "MPI_Allgather"));
+  WEIR_RETURN_IF_ERROR(
+      check_mpi(MPI_Allgather(&call, kInts, MPI_INT32_T, calls.data(), kInts, MPI_INT32_T, group_.comm()),
+                "p?gemr2d: MPI_Allgather"));
   WEIR_TRY(const std::vector<int> ranks, world_ranks());
   WEIR_RETURN_IF_ERROR(check(calls, ranks));
 
   auto plan = std::make_unique<Plan>(Plan{call, nullptr, {}, {}});
-  Result<Work> work = internal::plan(calls, comm_.rank());
+  Result<Work> work = internal::plan(calls, group_.rank());
   int is_planned = work.is_ok() ? 1 : 0;
-  WEIR_RETURN_IF_ERROR(
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_planned, 1, MPI_INT, MPI_MIN, comm_.get()), "MPI_Allreduce"));
+  WEIR_RETURN_IF_ERROR(check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_planned, 1, MPI_INT, MPI_MIN, group_.comm()),
+                                 "p?gemr2d: MPI_Allreduce"));
   if (is_planned != 0) {
     plan->a = work->a;
     plan->b = work->b;
-    plan->exchange = std::make_unique<Exchange>(comm_.get(), comm_.size(), std::move(work->traffic));
+    plan->exchange = std::make_unique<Exchange>(group_.comm(), group_.size(), std::move(work->traffic));
   }
-  if (comm_.rank() == 0 && wants_explanation()) {
+  if (group_.rank() == 0 && wants_explanation()) {
     explain(*plan, known(calls, &Call::a), known(calls, &Call::b), MPI_Wtime() - start);
   }
   std::unique_ptr<Plan>& slot = plans_[plans_made_++ % kPlans];

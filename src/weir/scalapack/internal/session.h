@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include <weir/redist/comm.h>
+#include <weir/group/group.h>
 #include <weir/scalapack/internal/call.h>
 #include <weir/scalapack/internal/planning.h>
 
@@ -49,7 +49,7 @@ class Session {
     Touched b;
   };
 
-  explicit Session(redist::Comm comm) : comm_(std::move(comm)) {}
+  explicit Session(group::Group group) : group_(std::move(group)) {}
 
   Result<Plan*> find(const Call& call);
   Result<Plan*> make(const Call& call);
@@ -58,7 +58,7 @@ class Session {
   [[nodiscard]] Result<std::vector<int>> world_ranks() const;
   void explain(const Plan& plan, const Side& a, const Side& b, double seconds) const;
 
-  redist::Comm comm_;
+  group::Group group_;
   std::array<std::unique_ptr<Plan>, kPlans> plans_;
   std::size_t plans_made_ = 0;
   std::unique_ptr<std::byte[]> buffer_;  // one exchange runs at a time
