@@ -304,7 +304,8 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
   auto options = std::make_shared<UpOptions>();
   add_number(*start, "--servers", options->servers, 1, kMostServers,
              "How many [as many as made the store; 1 for a new one]");
-  start->add_option("--store", options->daemons.store, "Where bytes go: memory, disk:DIR, or slow:STORE?seek=T&rate=N")->capture_default_str();
+  start->add_option("--store", options->daemons.store, "Where bytes go: memory, disk:DIR, or slow:STORE?seek=T&rate=N")
+      ->capture_default_str();
   add_capacity(*start, options->capacity);
   add_ahead(*start, options->daemons.ahead_bytes);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();

@@ -61,11 +61,12 @@ int wait_for_all(MPI_Comm, int, void*, void*) {
 }  // namespace
 
 void begin_finalize_together(MPI_Comm comm) noexcept {
+  static const bool is_needed = has_bad_finalize();
+  if (!is_needed) return;
   int relation = MPI_UNEQUAL;
   if (PMPI_Comm_compare(comm, MPI_COMM_WORLD, &relation) != MPI_SUCCESS || relation == MPI_UNEQUAL) return;
   static std::once_flag once;
   std::call_once(once, [] {
-    if (!has_bad_finalize()) return;
     // MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF.
     int key = MPI_KEYVAL_INVALID;
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, wait_for_all, &key, nullptr) != MPI_SUCCESS) return;

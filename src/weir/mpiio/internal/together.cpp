@@ -43,9 +43,8 @@ Offset number_of(const Hints& hints, const std::string& key) {
 
 bool has_disk(const client::FileSystem& fs) {
   const auto usage = fs.usage();
-  return usage.is_ok() && std::any_of(usage->begin(), usage->end(), [](const client::TargetUsage& target) {
-           return target.store != "memory";
-         });
+  return usage.is_ok() && std::any_of(usage->begin(), usage->end(),
+                                      [](const client::TargetUsage& target) { return target.store != "memory"; });
 }
 
 // However their views are: no two ranks reach for the same part of the file.

@@ -38,7 +38,6 @@ using internal::LabelledStore;
 using internal::Metadata;
 using Kind = RebuildFinding::Kind;
 
-
 Status sync_folder_entries(const std::string& path) {
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.is_open() && ::fsync(folder.get()) == 0) return Status::ok();
