@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -177,6 +178,7 @@ std::string Group::missing() const {
 
 Status Group::greatest(std::string_view call, std::span<std::uint64_t> words) {
   if (is_broken()) return {ErrorCode::kTimedOut, concat(call, ": an earlier call failed for good: ", why_broken_)};
+  assert(words.size() <= kMaxWords);
   ++round_;
   std::copy(words.begin(), words.end(), words_->mine.begin());
   MPI_Request request = MPI_REQUEST_NULL;
@@ -259,10 +261,10 @@ Result<std::vector<Offset>> Group::gather(std::string_view call, std::span<const
   return std::move(exchange->all);
 }
 
-Status Group::exchange(std::string_view call, const Parcels& out, const Parcels& in) {
-  auto both = std::make_unique<std::array<Parcels, 2>>(std::array<Parcels, 2>{out, in});
-  const Parcels& from = (*both)[0];
-  const Parcels& to = (*both)[1];
+Status Group::exchange(std::string_view call, const RankBuffers& out, const RankBuffers& in) {
+  auto both = std::make_unique<std::array<RankBuffers, 2>>(std::array<RankBuffers, 2>{out, in});
+  const RankBuffers& from = (*both)[0];
+  const RankBuffers& to = (*both)[1];
   MPI_Request request = MPI_REQUEST_NULL;
   const Status status = await(call,
                               PMPI_Ialltoallv(from.data, from.counts.data(), from.starts.data(), MPI_BYTE, to.data,

@@ -35,7 +35,7 @@ struct Term {
 std::uint64_t hash_of(const std::vector<Term>& terms) noexcept;
 
 /// Bytes for every rank, or from every rank.
-struct Parcels {
+struct RankBuffers {
   std::byte* data = nullptr;
   std::vector<int> counts;  ///< By rank.
   std::vector<int> starts;
@@ -105,7 +105,7 @@ class Group {
   Result<std::vector<Offset>> gather(std::string_view call, std::span<const Offset> mine);
   /// `out` of each rank becomes `in` of the others; both ends know the counts.  On error MPI may use the memory for
   /// ever.
-  Status exchange(std::string_view call, const Parcels& out, const Parcels& in);
+  Status exchange(std::string_view call, const RankBuffers& out, const RankBuffers& in);
 
   /// At the end: frees the communicator, unless some rank does not come.
   void leave(std::string_view call);

@@ -100,16 +100,18 @@ TEST_F(GroupTest, ErrorsOfMpiNameTheCall) {
 
 // ---------------------------------------------------------------- with a limit
 
-constexpr std::chrono::seconds kLimit{1};
+constexpr std::chrono::milliseconds kQuiet{50};
 
-Group limited() {
-  return Group::duplicate(MPI_COMM_WORLD, "test", {.limit = kLimit, .limit_name = "WEIR_LIMIT"}).value();
+// The limit is long beside `kQuiet`: ranks on a busy machine must still tell in time that they wait.
+Group limited(std::chrono::seconds limit) {
+  return Group::duplicate(MPI_COMM_WORLD, "test", {.limit = limit, .limit_name = "WEIR_LIMIT", .quiet = kQuiet})
+      .value();
 }
 
 TEST(LimitedGroupTest, FreesItsCommunicatorWhenAllLeave) {
-  Group group = limited();
+  Group group = limited(std::chrono::seconds(60));
   // Long enough for the others to tell that they wait.
-  if (group.rank() == 0) std::this_thread::sleep_for(kLimit * 3 / 4);
+  if (group.rank() == 0) std::this_thread::sleep_for(4 * kQuiet);
   std::array<std::uint64_t, 1> words{};
   ASSERT_THAT(group.greatest("test", words), IsOk());
   group.leave("test");
@@ -117,7 +119,8 @@ TEST(LimitedGroupTest, FreesItsCommunicatorWhenAllLeave) {
 }
 
 TEST(LimitedGroupTest, AMissingRankIsNamedInTime) {
-  Group group = limited();
+  constexpr std::chrono::seconds kLimit{3};
+  Group group = limited(kLimit);
   if (group.size() == 1) GTEST_SKIP() << "needs two ranks";
   MPI_Barrier(MPI_COMM_WORLD);
   const Clock::time_point start = Clock::now();
@@ -125,9 +128,9 @@ TEST(LimitedGroupTest, AMissingRankIsNamedInTime) {
   if (group.rank() != 1) {
     EXPECT_THAT(
         group.greatest("call", words),
-        StatusIs(ErrorCode::kTimedOut, "call: rank 1 did not come to this collective call within 1 s (WEIR_LIMIT)"));
+        StatusIs(ErrorCode::kTimedOut, "call: rank 1 did not come to this collective call within 3 s (WEIR_LIMIT)"));
     EXPECT_GE(Clock::now() - start, kLimit);
-    EXPECT_LT(Clock::now() - start, 10 * kLimit);
+    EXPECT_LT(Clock::now() - start, 20 * kLimit);
     EXPECT_TRUE(group.is_broken());
     EXPECT_THAT(group.greatest("next", words),
                 StatusIs(ErrorCode::kTimedOut, HasSubstr("next: an earlier call failed for good: call: rank 1")));

@@ -16,7 +16,7 @@ namespace {
 constexpr Offset kLeastBytesPerMs = 10000;
 // How long a thread sleeps with the session locked before it lets others in.
 constexpr std::chrono::microseconds kTurn{500};
-constexpr std::chrono::milliseconds kCaretakersTurn{1};
+constexpr std::chrono::milliseconds kProgressTurn{1};
 constexpr std::size_t kMostUnderWay = 256;
 
 bool is_address(const std::string& text) { return text.starts_with("tcp:") || text.starts_with("local:"); }
@@ -84,7 +84,7 @@ Session::Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Call
     : options_(std::move(options)), key_(std::move(key)), caller_(std::move(caller)) {}
 
 Session::~Session() {
-  caretaker_.stop();
+  progress_thread_.stop();
   const std::lock_guard lock(mutex_);
   links_.clear();
 }
@@ -274,7 +274,7 @@ bool Session::look_after_calls(const std::stop_token& stop) {
     if (under_way_ == 0) return false;
     if (std::exchange(visits_looked_, visits_) != visits_) return true;
     caller_->progress();
-    if (under_way_ > 0) caller_->wait(net::Clock::now() + kCaretakersTurn);
+    if (under_way_ > 0) caller_->wait(net::Clock::now() + kProgressTurn);
   }
   return false;
 }

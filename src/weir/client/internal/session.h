@@ -4,7 +4,7 @@
 //
 // A Caller is for one thread at a time; the session's lock makes it so.  A thread that waits for an answer keeps the
 // lock while it sleeps, in short turns, and all threads take turns: the thread that holds the lock lets the answers of
-// all come in.  Calls that nobody waits for, since the program computes meanwhile, have a caretaker.
+// all come in.  Calls that nobody waits for, since the program computes meanwhile, are driven by a progress thread.
 
 #include <atomic>
 #include <condition_variable>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <weir/client/file_system.h>
-#include <weir/client/internal/caretaker.h>
+#include <weir/client/internal/progress_thread.h>
 #include <weir/net/net.h>
 #include <weir/wire/lifeline.h>
 #include <weir/wire/wire.h>
@@ -132,7 +132,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Lets in what is there.
   void progress();
   /// Calls are under way that nobody may wait for soon: they go on all the same.
-  void keep_going() { caretaker_.wake(); }
+  void keep_going() { progress_thread_.wake(); }
   /// Runs `work` with the session locked.
   void locked(const std::function<void()>& work);
 
@@ -186,8 +186,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // With the session locked:
   std::size_t under_way_ = 0;        // calls
   std::uint64_t visits_ = 0;         // how often somebody has let answers in
-  std::uint64_t visits_looked_ = 0;  // when the caretaker last looked
-  Caretaker caretaker_{[this](const std::stop_token& stop) { return look_after_calls(stop); }};
+  std::uint64_t visits_looked_ = 0;  // when the progress thread last looked
+  ProgressThread progress_thread_{[this](const std::stop_token& stop) { return look_after_calls(stop); }};
 };
 
 }  // namespace weir::client::internal

@@ -28,7 +28,7 @@ inline std::string to_text(std::span<const std::byte> bytes) {
 }
 
 class Transfer;
-struct Company;
+struct CollectiveState;
 
 /// Where an access starts.
 enum class Pointer { kExplicit, kIndividual, kShared, kOrdered };
@@ -136,7 +136,7 @@ class File : public std::enable_shared_from_this<File> {
   int view_attempts_ = 16;      // how often that may be tried
   bool is_view_fresh_ = false;  // no collective write since it was set
   std::atomic<Offset> known_size_{0};
-  std::unique_ptr<Company> company_;  // null: no collective access by message since the view was set
+  std::unique_ptr<CollectiveState> collective_state_;  // null: no collective access by message since the view was set
   // What only collective calls use:
   ViewBinder binder_;
   bool is_in_memory_here_ = false;  // no access needs a message for long

@@ -16,7 +16,7 @@ namespace {
 constexpr char kViewNotApplied[] = "weir_layout=view did not apply: ";  // the report looks for it
 
 // What a rank tells the others: its host and its view, a line each.
-struct Told {
+struct HostsAndViews {
   std::vector<std::string> hosts;
   std::vector<std::string> views;  // empty: too long to be told
 };
@@ -25,8 +25,8 @@ std::string tell(const layout::Element& mine) {
   return concat(client::FileSystem::this_host(), '\n', text_for_others(mine));
 }
 
-Told understand(const std::vector<std::string>& texts) {
-  Told told;
+HostsAndViews parse_hosts_and_views(const std::vector<std::string>& texts) {
+  HostsAndViews told;
   for (const std::string& text : texts) {
     const std::size_t end = text.find('\n');
     told.hosts.push_back(text.substr(0, end));
@@ -78,7 +78,8 @@ Attempt move_bytes(const client::FileSystem& fs, const client::File& file, const
 }
 
 // On one rank.
-Attempt store_by_views(const client::FileSystem& fs, const client::File& file, const Told& told, bool is_write) {
+Attempt store_by_views(const client::FileSystem& fs, const client::File& file, const HostsAndViews& told,
+                       bool is_write) {
   const Result<layout::Partition> layout = layout_of_texts(told.views, {.over = fs.target_count()});
   if (!layout.is_ok()) return {Tried::kLater, concat("the views cannot be a layout: ", layout.status().message())};
   const std::size_t ranks = told.hosts.size();
@@ -123,7 +124,7 @@ Outcome File::store_as_viewed(const char* call, const layout::Element& mine, boo
   const std::string name = concat(call, " ", path_);
   WEIR_TRY(const std::vector<std::string> texts, meeting_->gather(name, tell(mine)));
   Attempt attempt;
-  if (meeting_->rank() == 0) attempt = store_by_views(*fs_, *data_, understand(texts), is_write);
+  if (meeting_->rank() == 0) attempt = store_by_views(*fs_, *data_, parse_hosts_and_views(texts), is_write);
   WEIR_TRY(const Offset told, meeting_->value_of(name, 0, static_cast<Offset>(attempt.tried)));
   const auto tried = static_cast<Tried>(told);
   is_as_viewed_ = tried == Tried::kLater && --view_attempts_ > 0;
@@ -165,7 +166,7 @@ Outcome File::store_before_writing(const Access& access) {
   WEIR_PASS(meet(access.call, {}, binder_.bind(*data_, meeting_->size(), arguments, description, fresh),
                  Together::kAllOrNone));
   trace::viewed(this, *fresh, data_->layout());
-  company_.reset();
+  collective_state_.reset();
   const std::lock_guard lock(mutex_);
   view_ = std::move(fresh);
   return Outcome::ok();

@@ -67,7 +67,7 @@ Outcome File::set_view(const ViewArguments& given, MPI_Info info) {
   WEIR_PASS(reset_shared(kCall, is_shared_used, 0));
   WEIR_LOG_DEBUG("{}: {}", path_, fresh->bound.explain());
   trace::viewed(this, *fresh, data_->layout());
-  company_.reset();
+  collective_state_.reset();
   const std::lock_guard lock(mutex_);
   view_ = std::move(fresh);
   is_view_fresh_ = true;

@@ -46,12 +46,12 @@ Outcome read_striping(const Hints& hints, const std::string& key, Offset& value)
 }
 
 // What decides about the layout of a new file.
-struct Wish {
+struct LayoutChoice {
   std::optional<std::string> layout;  // nothing: stripes
   std::string why;
 };
 
-Wish find_wish(const Hints& hints) {
+LayoutChoice requested_layout(const Hints& hints) {
   if (auto text = hints.get("weir_layout")) {
     std::string why = concat("hint weir_layout=", *text);
     return {std::move(text), std::move(why)};
@@ -188,12 +188,12 @@ Outcome plan_new_file(const Hints& hints, const client::FileSystem& fs, std::opt
     options.mode = static_cast<std::uint32_t>(*mode);
   }
 
-  const Wish wish = find_wish(hints);
-  const bool is_as_viewed = wish.layout == "view";
-  const auto layout = wish.layout && !is_as_viewed ? layout::parse(*wish.layout)
-                                                   : layout::Partition::create(layout::Stripe{unit, factor});
-  if (!layout.is_ok()) return fail(MPI_ERR_INFO_VALUE, wish.why, ": ", layout.status().message());
-  plan = NewFile{*layout, std::move(options), is_as_viewed, wish.why};
+  const LayoutChoice choice = requested_layout(hints);
+  const bool is_as_viewed = choice.layout == "view";
+  const auto layout = choice.layout && !is_as_viewed ? layout::parse(*choice.layout)
+                                                     : layout::Partition::create(layout::Stripe{unit, factor});
+  if (!layout.is_ok()) return fail(MPI_ERR_INFO_VALUE, choice.why, ": ", layout.status().message());
+  plan = NewFile{*layout, std::move(options), is_as_viewed, choice.why};
   return Outcome::ok();
 }
 

@@ -22,7 +22,7 @@
 
 namespace weir::mpiio::internal {
 
-using group::Parcels;
+using group::RankBuffers;
 using group::Term;
 
 /// What an error of one rank means for the others.

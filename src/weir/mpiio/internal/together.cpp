@@ -118,11 +118,11 @@ std::vector<Offset> File::describe_share(const Transfer& transfer, bool is_ready
   told[kPieces] = share->pieces;
   told[kTouched] = share->touched_bytes;
   if (meeting_->rank() != 0) return told;
-  if (!company_->is_on_disk) company_->is_on_disk = has_disk(*fs_);
+  if (!collective_state_->is_on_disk) collective_state_->is_on_disk = has_disk(*fs_);
   const layout::Partition layout = data_->layout();
   told[kAlignment] = layout.period();
   told[kTargets] = std::min<Offset>(fs_->target_count(), layout.element_count());
-  told[kIsOnDisk] = *company_->is_on_disk ? 1 : 0;
+  told[kIsOnDisk] = *collective_state_->is_on_disk ? 1 : 0;
   const std::lock_guard lock(mutex_);
   told[kWanted] = static_cast<Offset>(wanted_);
   told[kOwners] = number_of(hints_, "cb_nodes");
@@ -134,28 +134,28 @@ std::vector<Offset> File::describe_share(const Transfer& transfer, bool is_ready
 Outcome File::access_together(const Access& access, Transfer& transfer, const Outcome& located, Offset from) {
   const std::string call = concat(access.call, " ", path_);
   const Outcome ready = located.is_ok() ? transfer.get_ready(from) : located;
-  if (!company_) company_ = std::make_unique<Company>();
-  if (!company_->has_met) {
-    WEIR_TRY(company_->peers, introduce(*meeting_, call, transfer.view().element()));
-    company_->has_met = true;
-    if (!company_->peers) WEIR_LOG_INFO("{}: each rank goes alone: a view cannot be told to others", call);
+  if (!collective_state_) collective_state_ = std::make_unique<CollectiveState>();
+  if (!collective_state_->has_met) {
+    WEIR_TRY(collective_state_->peers, introduce(*meeting_, call, transfer.view().element()));
+    collective_state_->has_met = true;
+    if (!collective_state_->peers) WEIR_LOG_INFO("{}: each rank goes alone: a view cannot be told to others", call);
   }
-  if (!company_->peers) return transfer.run_alone(ready);
-  if (!company_->whole) {
-    if (const auto whole = data_->linear(); whole.is_ok()) company_->whole = *whole;
+  if (!collective_state_->peers) return transfer.run_alone(ready);
+  if (!collective_state_->whole) {
+    if (const auto whole = data_->linear(); whole.is_ok()) collective_state_->whole = *whole;
   }
-  const std::vector<Offset> mine = describe_share(transfer, ready.is_ok() && company_->whole);
+  const std::vector<Offset> mine = describe_share(transfer, ready.is_ok() && collective_state_->whole);
   WEIR_TRY(const std::vector<Offset> told, meeting_->gather(call, mine));
   if (is_any_bad(told)) return transfer.run_alone(ready);
-  const CollectiveFacts facts = facts_of(access.is_write, company_->peers->are_disjoint, told);
+  const CollectiveFacts facts = facts_of(access.is_write, collective_state_->peers->are_disjoint, told);
   const CollectiveChoice choice = choose(facts, static_cast<Method>(told[kWanted]));
 
   const Clock::time_point start = Clock::now();
   Outcome outcome;
   if (choice.method == Method::kTwoPhase) {
-    outcome = transfer.run_together(*company_->whole, [&](ProgramMemory& memory) {
-      TwoPhase both(*meeting_, call, *company_->peers, facts.shares, facts.domains, *company_->whole,
-                    company_->buffers);
+    outcome = transfer.run_together(*collective_state_->whole, [&](ProgramMemory& memory) {
+      TwoPhase both(*meeting_, call, *collective_state_->peers, facts.shares, facts.domains, *collective_state_->whole,
+                    collective_state_->buffers);
       const Outcome moved = access.is_write ? both.write(memory) : both.read(memory);
       return meet(access.call, {}, moved, Together::kAllOrNone);
     });
@@ -164,8 +164,8 @@ Outcome File::access_together(const Access& access, Transfer& transfer, const Ou
   }
   const std::string why = concat(to_text(choice.method), ": ", choice.why);
   if (meeting_->rank() == 0) {
-    if (trace::is_on && company_->told[access.is_write ? 1 : 0] != choice.method) {
-      company_->told[access.is_write ? 1 : 0] = choice.method;
+    if (trace::is_on && collective_state_->told[access.is_write ? 1 : 0] != choice.method) {
+      collective_state_->told[access.is_write ? 1 : 0] = choice.method;
       trace::chosen(this, access.is_write ? "collective writes" : "collective reads",
                     std::string(to_text(choice.method)), choice.why);
     }

@@ -21,15 +21,15 @@ void grow(std::vector<std::byte>& buffer, Offset bytes) {
   if (static_cast<Offset>(buffer.size()) < bytes) buffer.resize(static_cast<std::size_t>(bytes));
 }
 
-// Parcels one after the other, of so many bytes each.  \returns bytes of all of them
-Offset pile(Parcels& parcels, const std::vector<Range>& parts) {
-  parcels.counts.assign(parts.size(), 0);
-  parcels.starts.assign(parts.size(), 0);
+// The bytes of all ranks one after the other, as long as `parts` say.  \returns bytes of all of them
+Offset set_counts(RankBuffers& buffers, const std::vector<Range>& parts) {
+  buffers.counts.assign(parts.size(), 0);
+  buffers.starts.assign(parts.size(), 0);
   int at = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    parcels.starts[i] = at;
-    parcels.counts[i] = static_cast<int>(length(parts[i]));
-    at += parcels.counts[i];
+    buffers.starts[i] = at;
+    buffers.counts[i] = static_cast<int>(length(parts[i]));
+    at += buffers.counts[i];
   }
   return at;
 }
@@ -137,15 +137,15 @@ void TwoPhase::lay_out(int round) {
     of_others_[at] = part_of(other, window_);
     of_mine_[at] = part_of(rank_, domains_.window_of(other, round));
   }
-  to_owners_bytes_ = pile(with_owners_, of_mine_);
-  from_ranks_bytes_ = pile(with_ranks_, of_others_);
+  to_owners_bytes_ = set_counts(with_owners_, of_mine_);
+  from_ranks_bytes_ = set_counts(with_ranks_, of_others_);
   // What stays on this rank needs no message.
   const auto me = static_cast<std::size_t>(rank_);
   with_owners_.counts[me] = 0;
   with_ranks_.counts[me] = 0;
 }
 
-Status TwoPhase::exchange(const Parcels& out, const Parcels& in) {
+Status TwoPhase::exchange(const RankBuffers& out, const RankBuffers& in) {
   Status status = meeting_.exchange(call_, out, in);
   if (!status.is_ok()) new std::shared_ptr<Buffers>(std::move(buffers_));  // NOLINT: lost on purpose
   return status;
@@ -194,7 +194,7 @@ Outcome TwoPhase::write(ProgramMemory& memory) {
     grow(window, length(window_));
     for (std::size_t i = 0; i < of_others_.size(); ++i) {
       if (length(of_others_[i]) == 0) continue;
-      const Parcels& from = i == me ? with_owners_ : with_ranks_;
+      const RankBuffers& from = i == me ? with_owners_ : with_ranks_;
       peers_.views[i].unpack(from.data + from.starts[i], of_others_[i], {window.data(), window_.from});
     }
     if (!status.is_ok()) continue;

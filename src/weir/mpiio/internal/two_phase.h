@@ -59,7 +59,7 @@ struct Buffers {
 };
 
 /// What ranks keep for it from access to access, as long as their views stay.
-struct Company {
+struct CollectiveState {
   bool has_met = false;
   std::unique_ptr<Peers> peers;       ///< Null: two phases cannot be.
   std::optional<client::View> whole;  ///< Byte x of the file at offset x.
@@ -85,7 +85,7 @@ class TwoPhase {
   void lay_out(int round);
   void pack_for_owners(ProgramMemory& memory);
   void start_reading(int round, client::Pending& pending);
-  Status exchange(const Parcels& out, const Parcels& in);
+  Status exchange(const RankBuffers& out, const RankBuffers& in);
 
   Meeting& meeting_;
   std::string call_;
@@ -99,8 +99,8 @@ class TwoPhase {
   Range window_;                  // mine, of this round
   std::vector<Range> of_others_;  // by rank: what it has of my window, in bytes of its view
   std::vector<Range> of_mine_;    // by owner: what I have of its window, in bytes of my view
-  Parcels with_owners_;           // on this rank's side
-  Parcels with_ranks_;            // on the side of an owner
+  RankBuffers with_owners_;       // on this rank's side
+  RankBuffers with_ranks_;        // on the side of an owner
   Offset to_owners_bytes_ = 0;    // what stays here included
   Offset from_ranks_bytes_ = 0;
 };

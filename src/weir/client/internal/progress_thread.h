@@ -17,15 +17,15 @@
 namespace weir::client::internal {
 
 /// \threadsafety Safe from any thread.
-class Caretaker {
+class ProgressThread {
  public:
   /// What is done at every look.  \returns whether it must look again; soon after `stop` it has to return
   using Look = std::function<bool(const std::stop_token& stop)>;
 
-  explicit Caretaker(Look look) : look_(std::move(look)) {}
-  ~Caretaker() { stop(); }
-  Caretaker(const Caretaker&) = delete;
-  Caretaker& operator=(const Caretaker&) = delete;
+  explicit ProgressThread(Look look) : look_(std::move(look)) {}
+  ~ProgressThread() { stop(); }
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
 
   /// There are calls to look after.  Costs next to nothing if that is known.
   void wake();

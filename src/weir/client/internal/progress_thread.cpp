@@ -1,4 +1,4 @@
-#include <weir/client/internal/caretaker.h>
+#include <weir/client/internal/progress_thread.h>
 
 #include <csignal>
 #include <system_error>
@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kPause{20};
 
 }  // namespace
 
-void Caretaker::wake() {
+void ProgressThread::wake() {
   if (is_wanted_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   is_wanted_ = true;
@@ -23,7 +23,7 @@ void Caretaker::wake() {
 }
 
 // Signals are the program's: its own threads get them.
-void Caretaker::make_thread() {
+void ProgressThread::make_thread() {
   is_made_ = true;
   sigset_t all;
   sigset_t before;
@@ -38,7 +38,7 @@ void Caretaker::make_thread() {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Caretaker::stop() {
+void ProgressThread::stop() {
   std::jthread ending;
   {
     const std::lock_guard lock(mutex_);
@@ -47,7 +47,7 @@ void Caretaker::stop() {
   }
 }
 
-void Caretaker::run(const std::stop_token& stop) {
+void ProgressThread::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [this] { return is_wanted_.load(); })) {
     changed_.wait_for(lock, stop, kPause, [] { return false; });
