@@ -199,12 +199,16 @@ step_bench() {
     expect "bench mpiio --tables ($mpi)" logged "bench-mpiio-tables-$mpi" $bin/weir bench mpiio --tables --mpi $mpi \
       --file-mb 1 --repeats 1
   done
+  expect "bench net" logged bench-net $bin/net_bench --repeats 1 --most-mb 1
+  if [ "$(id -u)" -eq 0 ]; then
+    expect "bench mpiio --transport tcp" logged bench-mpiio-tcp $bin/weir bench mpiio --transport tcp --mpi mpich --quick
+  fi
 }
 
 step_tsan() {
   heading "Building with the thread sanitizer"
   targets=
-  for component in base log transfer net storage server client; do targets="$targets src/weir/$component/all"; done
+  for component in base log transfer share net storage server client; do targets="$targets src/weir/$component/all"; done
   # shellcheck disable=SC2086  # the list is meant to be split
   build_and_test tsan $targets
 }

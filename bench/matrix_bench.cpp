@@ -7,7 +7,7 @@
 
 #include <weir/base/text.h>
 #include <weir/layout/language.h>
-#include <weir/transfer/range_packing.h>
+#include <weir/transfer/route.h>
 
 #include "fs_report.h"
 #include "fs_team.h"
@@ -18,7 +18,7 @@ namespace {
 using layout::Element;
 using layout::Partition;
 using layout::Range;
-using transfer::RangePacking;
+using transfer::Route;
 
 constexpr std::string_view kHelp =
     "usage: matrix_bench [--quick] [--json] [--svg FILE]\n"
@@ -130,12 +130,12 @@ class MatrixBench {
     const int calls = is_quick_ ? 21 : 51;
     std::vector<Element> elements;
     for (Offset i = 0; i < subfiles.element_count(); ++i) elements.push_back(expect(subfiles.element(i)));
-    std::vector<RangePacking> packings;
+    std::vector<Route> packings;
     phases.intersect = median(times_of(calls, [&] {
       packings.clear();
       for (const Element& subfile : elements) {
         const layout::Mapping mapping = expect(layout::intersect(view, subfile));
-        if (!mapping.is_empty()) packings.push_back(expect(RangePacking::create(mapping)));
+        if (!mapping.is_empty()) packings.push_back(expect(Route::create(mapping)));
       }
     }));
     phases.targets = static_cast<double>(packings.size());
@@ -145,7 +145,7 @@ class MatrixBench {
     phases.map = median(times_of(calls,
                                  [&] {
                                    for (int i = 0; i < kMaps; ++i) {
-                                     for (const RangePacking& packing : packings) sink = packing.extent_b(range).to;
+                                     for (const Route& packing : packings) sink = packing.extent_b(range).to;
                                    }
                                  })) /
                  kMaps;
@@ -154,13 +154,13 @@ class MatrixBench {
     const Buffer message(view.size());
     const Buffer subfile(view.size() * 4);
     phases.gather = median(times_of(calls, [&] {
-      for (const RangePacking& packing : packings) {
+      for (const Route& packing : packings) {
         if (!packing.direct_a(range)) packing.pack_a({user.data(), 0}, range, message.data());
       }
     }));
     // A target gets as many bytes as a worker sends, from all of them together.
     phases.scatter = median(times_of(calls, [&] {
-      for (const RangePacking& packing : packings) packing.unpack_b(message.data(), range, {subfile.data(), 0});
+      for (const Route& packing : packings) packing.unpack_b(message.data(), range, {subfile.data(), 0});
     }));
   }
 

@@ -11,6 +11,8 @@
 //   disk      the same on a file of the disk, through the page cache
 //   manual    what an expert would write by hand: who owns which part of the file is worked out beforehand, then pack, MPI_Alltoallv,
 //             unpack, one pwrite (pread) of a contiguous part per rank on tmpfs (`manual disk`: on the disk); with collective calls only
+//   wire      with --wire HOST:PORT, where `mpiio_bench --serve-wire` answers, the only rival: each rank sends or receives as many bytes
+//             on a plain TCP connection of its own
 //   memcpy    all ranks copy as many bytes from one warm buffer to another: the bound
 //
 // write goes to a file just created, rewrite to one that is full, read comes from it; nobody syncs.  durable is write
@@ -57,6 +59,7 @@
 #include "mpiio_calls.h"
 #include "mpiio_files.h"
 #include "mpiio_patterns.h"
+#include "mpiio_wire.h"
 
 namespace weir::mpiio_bench {
 namespace {
@@ -226,6 +229,17 @@ class Row {
                            {}});
   }
 
+  /// Plain TCP connections, one for each rank, carry as many bytes.
+  void add_wire() {
+    auto wire = std::make_shared<Wire>(settings_.wire);
+    contenders_.push_back({"wire",
+                           "",
+                           false,
+                           [] {},
+                           [this, wire] { only_reads(job_.operation) ? wire->read(copy_) : wire->write(copy_); },
+                           {}});
+  }
+
   void add_memcpy() {
     contenders_.push_back(
         {"memcpy", "", false, [] {}, [this] { std::memcpy(copy_.data(), job_.memory.data(), copy_.size()); }, {}});
@@ -360,6 +374,12 @@ void measure_calls(const Pattern& pattern, const Settings& settings) {
       Row row(settings, pattern, collective, operation, name);
       if (pattern.read_only) write_linear(ours, pattern.file_bytes);
       row.add_file({"weir", ours, true}, hint_sets().front());
+      if (!settings.wire.empty()) {
+        row.add_wire();
+        row.measure();
+        row.print();
+        continue;
+      }
       if (collective && settings.store != "memory") {
         for (const HintSet& way : collective_ways()) {
           const std::string path = ours + "." + way.hints.front().second;
@@ -539,6 +559,15 @@ void run_tables(const Settings& settings) {
     weir::bench::write_file(with_ranks(settings.svg), weir::bench::draw_panels(describe(settings), panels, 3));
 }
 
+// Against the wire: what matters is how long the pieces are.
+void run_over_network(const Settings& settings) {
+  const int quarter = std::max(8, cube_edge(settings, 8 * 512) / 2 * 2);  // rows of 512 elements, 4 KiB
+  measure_pattern(contiguous(settings.bytes_per_rank * world_size()), settings);
+  measure_pattern(blocks(settings), settings);
+  measure_pattern(subcubes("4-D, rows of 4 KiB", {quarter, quarter, quarter, 512}, MPI_DOUBLE, 8), settings);
+  measure_pattern(cyclic(settings, 4), settings);
+}
+
 void run(const Settings& settings) {
   if (world_rank() == 0 && !settings.json) {
     std::printf("%s, %.1f MiB per rank\n", describe(settings).c_str(),
@@ -547,6 +576,7 @@ void run(const Settings& settings) {
                 "quartiles, hints");
   }
   const BusyLoops busy(settings.busy);
+  if (!settings.wire.empty()) return run_over_network(settings);
   measure_views(settings);
   const auto print = [&](const CallRow& row) { print_call(row, settings); };
   measure_small_calls(settings, print);
@@ -568,7 +598,9 @@ void run(const Settings& settings) {
 constexpr const char* kUsage =
     "usage: mpiio_bench [--tables] [--mb N] [--repeats N] [--case TEXT] [--only write|rewrite|read|durable|cold]\n"
     "                   [--tmpfs DIR] [--disk DIR] [--limit SECONDS] [--rest MS] [--busy N] [--json]\n"
+    "                   [--quick]\n"
     "                   [--file-mb N] [--svg FILE] [--store TEXT] [--servers N]\n"
+    "       mpiio_bench --serve-wire ADDRESS FILE\n"
     "`weir bench mpiio --help` says what they mean.  --store and --servers are what `weir run` was told, to be "
     "reported.\n";
 
@@ -587,6 +619,11 @@ Settings parse_arguments(int argc, char** argv) {
       if (world_rank() == 0) std::fputs(kUsage, stdout);
       MPI_Finalize();
       std::exit(0);
+    }
+    if (argument == "--quick") {
+      settings.bytes_per_rank = Offset{1} << 20;
+      settings.repeats = 2;
+      continue;
     }
     if (argument == "--json" || argument == "--tables") {
       (argument == "--json" ? settings.json : settings.tables) = true;
@@ -620,6 +657,8 @@ Settings parse_arguments(int argc, char** argv) {
       settings.tmpfs = text;
     } else if (argument == "--disk") {
       settings.disk = text;
+    } else if (argument == "--wire") {
+      settings.wire = text;
     } else {
       give_up(kUsage);
     }
@@ -631,6 +670,7 @@ Settings parse_arguments(int argc, char** argv) {
 }  // namespace weir::mpiio_bench
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[1], "--serve-wire") == 0) weir::mpiio_bench::serve_wire(argv[2], argv[3]);
   MPI_Init(&argc, &argv);
   const auto settings = weir::mpiio_bench::parse_arguments(argc, argv);
   settings.tables ? weir::mpiio_bench::run_tables(settings) : weir::mpiio_bench::run(settings);

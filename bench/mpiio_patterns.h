@@ -29,6 +29,7 @@ struct Settings {
   double limit_seconds = 2;              // a contender slower than this gets no more turns
   int rest_ms = 200;                     // after each write of a new file through weir
   int busy = 0;                          // processes that compute meanwhile
+  std::string wire;                      // HOST:PORT of serve_wire(): the only rival then
   bool json = false;
 };
 

@@ -30,6 +30,9 @@ endif()
 if(WEIR_SANITIZE)
   add_compile_options(-fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${WEIR_SANITIZE})
+  if(WEIR_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_compile_options(-fno-sanitize=function) # Clang 14 cannot assemble coroutines with it
+  endif()
 endif()
 
 if(WEIR_BUILD_FUZZERS)

@@ -1,4 +1,4 @@
-# What the file system stands on: UCX, RocksDB, liburing, FlatBuffers, libsodium, xxHash.
+# What the file system stands on: UCX, OpenSSL, RocksDB, liburing, FlatBuffers, libsodium, xxHash.
 #
 # WEIR_FS_FOUND says whether all of it is there.  Without it neither the file system nor the weir command is built.
 
@@ -8,7 +8,7 @@ find_package(RocksDB QUIET CONFIG)
 find_program(WEIR_FLATC flatc DOC "The compiler of FlatBuffers schemas.")
 mark_as_advanced(WEIR_FLATC)
 set(missing)
-foreach(module ucx liburing libsodium libxxhash)
+foreach(module ucx openssl liburing libsodium libxxhash)
   if(PKG_CONFIG_FOUND)
     pkg_check_modules(WEIR_${module} QUIET IMPORTED_TARGET GLOBAL ${module})
   endif()

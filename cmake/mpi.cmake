@@ -44,7 +44,7 @@ if(NOT WEIR_MPIS)
 endif()
 
 # weir_add_mpi_library(<component> [DEPENDS target...]): weir_<component>_<mpi>, alias weir::<component>_<mpi>, for every MPI.  Of a target
-# that is built per MPI itself, such as weir::group, it uses the one of the same MPI.
+# that is built per MPI itself, such as weir::mpi, it uses the one of the same MPI.
 function(weir_add_mpi_library component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
   weir_glob(sources *.cpp internal/*.cpp)

@@ -7,7 +7,7 @@ option(WEIR_BUILD_FUZZERS "Build the fuzzers with libFuzzer; needs Clang and ins
 option(WEIR_BUILD_CLI "Build the weir command (needs CLI11, nlohmann-json and fmt)." ON)
 option(WEIR_MPI "Build what uses MPI, once for each of Open MPI and MPICH that is found." ON)
 option(WEIR_SCALAPACK "Build the drop-in for ScaLAPACK's redistribution routines (needs Open MPI)." ON)
-option(WEIR_FILE_SYSTEM "Build the file system: stores, servers, clients (needs UCX, RocksDB, liburing, FlatBuffers, libsodium, xxHash)."
+option(WEIR_FILE_SYSTEM "Build the file system: stores, servers, clients (needs UCX, OpenSSL, RocksDB, liburing, FlatBuffers, libsodium, xxHash)."
        ON)
 option(WEIR_WERROR "Treat compiler warnings as errors; for continuous integration, not for users of other compilers." OFF)
 option(WEIR_CCACHE "Compile through ccache if it is installed." ON)

@@ -35,7 +35,7 @@ if(WEIR_FS_FOUND)
   # Components are in the order of the layers; linkers want users before what they use.
   set(archives)
   foreach(component IN LISTS components)
-    if(NOT component MATCHES "^(model|capi|trace|launch|report|cli)$")
+    if(NOT component MATCHES "^(capi|trace|launch|report|cli)$")
       list(PREPEND archives -lweir_${component})
     endif()
   endforeach()
@@ -92,7 +92,7 @@ if("runtime" IN_LIST CPACK_COMPONENTS_ALL)
   if(mpi_packages)
     set(mpi_packages RECOMMENDS "${mpi_packages}")
   endif()
-  weir_package(runtime weir utils "The weir command with its servers, and libweir.so for programs in C." DEPENDS "libucx0" SUGGESTS "bash-completion"
+  weir_package(runtime weir utils "The weir command with its servers, and libweir.so for programs in C." DEPENDS "libssl3" SUGGESTS "bash-completion, libmunge2, libucx0"
                ${mpi_packages})
   set(runtime_package "weir ${exactly}, ")
 endif()
@@ -108,7 +108,7 @@ libflatbuffers-dev, libsodium-dev, libxxhash-dev, libtomlplusplus-dev"
   "libopenmpi-dev, libmpich-dev, pkgconf")
 foreach(mpi IN LISTS WEIR_MPIS)
   if(mpi IN_LIST CPACK_COMPONENTS_ALL)
-    weir_package(${mpi} weir-${mpi} libs "Shared libraries for programs that use MPI, built for ${mpi}." RECOMMENDS "libucx0")
+    weir_package(${mpi} weir-${mpi} libs "Shared libraries for programs that use MPI, built for ${mpi}." RECOMMENDS "libssl3" SUGGESTS "libmunge2, libucx0")
   endif()
 endforeach()
 

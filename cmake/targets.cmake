@@ -15,7 +15,7 @@ set(WEIR_OPTIMIZED_TESTS layout transfer redist scalapack)
 
 # weir_set_optimization(<target> <component>): what computes or copies is optimised as the preset says.  Of the rest, release builds
 # optimise commands with -O1 and other libraries with -O2, which takes a third off the build; with sanitizers, it is not optimised.
-set(WEIR_HOT_LIBRARIES layout transfer redist)
+set(WEIR_HOT_LIBRARIES layout transfer exchange redist)
 function(weir_set_optimization target component)
   if(component IN_LIST WEIR_HOT_LIBRARIES)
     return()
@@ -53,11 +53,12 @@ function(weir_glob variable)
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
-# weir_add_library(<component> [DEPENDS target...] [PRIVATE_DEPENDS target...])
+# weir_add_library(<component> [TEST_ONLY] [DEPENDS target...] [PRIVATE_DEPENDS target...])
 #
+# TEST_ONLY: for tests of other components; not installed.
 # DEPENDS are visible in the component's headers, PRIVATE_DEPENDS only in its sources.
 function(weir_add_library component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TEST_ONLY" "" "DEPENDS;PRIVATE_DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weir_add_library(${component}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -73,7 +74,9 @@ function(weir_add_library component)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
   weir_set_warnings(${target})
   weir_set_optimization(${target} ${component})
-  set_property(GLOBAL APPEND PROPERTY WEIR_COMPONENTS ${component})
+  if(NOT arg_TEST_ONLY)
+    set_property(GLOBAL APPEND PROPERTY WEIR_COMPONENTS ${component})
+  endif()
 
   if(WEIR_BUILD_TESTS)
     weir_check_headers(${component} ${arg_PRIVATE_DEPENDS})

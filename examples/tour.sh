@@ -60,7 +60,7 @@ for layout in 'stripe(unit=64K, over=4)' 'tiles(shape=[4096,4096], elem=8, tile=
   lines=2 run layout match "$matrix" "$layout" --element 1
 done
 
-say '6. A layout that is none is refused, and the message names the byte.'
+say '6. An invalid layout is rejected, and the message names the byte.'
 overlapping='falls({(0,3,-,1)} | {(3,7,-,1)})'
 printf "\n  \$ weir layout validate '%s'\n\n" "$overlapping"
 answer=$("$weir" layout validate "$overlapping" 2>&1) && fail "the overlapping layout was not refused"

@@ -9,11 +9,11 @@ export LC_ALL DEBIAN_FRONTEND
 
 # What the release build needs, what the default check needs on top, and what only ./check.sh --full needs.
 build_packages="g++ cmake ninja-build libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
-libucx-dev librocksdb-dev liburing-dev libflatbuffers-dev flatbuffers-compiler libsodium-dev libxxhash-dev libtomlplusplus-dev
+libucx-dev libssl-dev librocksdb-dev liburing-dev libflatbuffers-dev flatbuffers-compiler libsodium-dev libxxhash-dev libtomlplusplus-dev
 pkgconf libopenmpi-dev openmpi-bin libmpich-dev mpich"
 test_packages="ccache libgtest-dev libgmock-dev librapidcheck-dev clang-format libscalapack-openmpi-dev iproute2 dpkg-dev file
-gfortran libhdf5-openmpi-dev libhdf5-mpich-dev libpnetcdf-dev python3-h5py-mpi"
-full_packages="libbenchmark-dev clang libclang-rt-dev munge slurmctld slurmd slurm-client"
+gfortran libhdf5-openmpi-dev libhdf5-mpich-dev libpnetcdf-dev python3-h5py-mpi munge libmunge2"
+full_packages="libbenchmark-dev clang libclang-rt-dev slurmctld slurmd slurm-client"
 
 log_dir=build/logs
 jobs=${WEIR_JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}

@@ -55,7 +55,7 @@ is_link_up() {
   ip_of "$first" link show to-second | grep -q 'state UP' && ip_of "$second" link show to-first | grep -q 'state UP'
 }
 
-# The kernel tells some time later that a link is up, and UCX uses no other.
+# The kernel tells some time later that a link is up.
 wait_for_link() { wait_until 100 is_link_up; }
 
 # As `ip netns exec`, but also in a chroot, whose root folder is no mount point.  /sys is refused if it is that of the host already.

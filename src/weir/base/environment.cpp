@@ -12,7 +12,11 @@ namespace {
 constexpr Variable kVariables[] = {
     {"WEIR_COLLECTIVE", "How collective accesses of MPI programs go: alone, two-phase or auto.", "auto"},
     {"WEIR_DIRECT", "off: MPI programs send messages also to servers whose memory they could map.", "on"},
+    {"WEIR_ENCRYPTION", "Which connections between processes are encrypted: auto, always or never.",
+     "auto: beyond loopback"},
     {"WEIR_EXPLAIN", "1: the ScaLAPACK drop-in prints a line about each new plan.", "0"},
+    {"WEIR_FABRIC", "Devices of an RDMA fabric (mlx5_0:1), by which other hosts are reached with UCX, not by sockets.",
+     ""},
     {"WEIR_FS", "The file system: a connection file, or addresses tcp:HOST:PORT, separated by commas.",
      "$XDG_RUNTIME_DIR/weir/fs.toml or ~/.weir/fs.toml"},
     {"WEIR_HUGE_PAGES", "off: servers with memory stores use small pages only.", "on"},
@@ -27,6 +31,9 @@ constexpr Variable kVariables[] = {
     {"WEIR_MODEL", "The machine model, as weir model calibrate writes it.",
      "$XDG_CONFIG_HOME/weir/model.toml or ~/.config/weir/model.toml"},
     {"WEIR_MPIIO_TIMEOUT", "Seconds that a collective call waits for a rank.", "60"},
+    {"WEIR_MUNGE", "Whether servers identify callers from other hosts by MUNGE: auto, require or off.",
+     "auto: if its daemon answers"},
+    {"WEIR_MUNGE_SOCKET", "The socket of the MUNGE daemon, for servers and clients.", "that of libmunge"},
     {"WEIR_PREFIX", "Local names below this path are files of Weir as well as weir:/, for MPI programs.", ""},
     {"WEIR_REDIST_PHASES", "In how many phases arrays are redistributed: one, two or auto.", "auto"},
     {"WEIR_REDIST_SHARED", "0: ranks of one host exchange parts of arrays by MPI, not by shared memory.", "1"},
@@ -34,9 +41,8 @@ constexpr Variable kVariables[] = {
     {"WEIR_SCALAPACK_LIBRARY", "Where ScaLAPACK is, if a plug-in loaded it and others cannot see it.", ""},
     {"WEIR_TRACE", "A directory where each rank writes what it did, for weir report.", ""},
     {"WEIR_TRACE_LIMIT", "How many accesses a rank records one by one.", "200000"},
-    {"WEIR_TRANSPORT", "ucx: messages within a host take UCX as well, not rings in shared memory.", "rings"},
-    {"WEIR_UCX_NET_DEVICES", "Network devices for UCX.", "that of the server's address"},
-    {"WEIR_UCX_TLS", "Transports for UCX.", "^sm"},
+    {"WEIR_TRANSPORT", "tcp: messages within a host take sockets as well, not rings in shared memory.", "rings"},
+    {"WEIR_UCX_TLS", "Transports for UCX on the devices of WEIR_FABRIC.", "^sm,tcp"},
 };
 
 }  // namespace

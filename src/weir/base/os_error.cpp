@@ -27,6 +27,10 @@ ErrorCode code_of_errno(int error) noexcept {
 
 Status os_error(std::string_view what, int error) { return os_error(code_of_errno(error), what, error); }
 
+Status os_error(std::string_view operation, std::string_view path, int error) {
+  return os_error(concat(operation, " ", path), error);
+}
+
 Status os_error(ErrorCode code, std::string_view what, int error) {
   return {code, concat(what, ": ", std::generic_category().message(error))};
 }

@@ -12,6 +12,7 @@ using testing::StatusIs;
 
 TEST(OsErrorTest, SaysWhatFailedAndWhy) {
   EXPECT_THAT(os_error("open /x", ENOENT), StatusIs(ErrorCode::kNotFound, "open /x: No such file or directory"));
+  EXPECT_THAT(os_error("open", "/x", EEXIST), StatusIs(ErrorCode::kExists, "open /x: File exists"));
   EXPECT_THAT(os_error("write", EDQUOT), StatusIs(ErrorCode::kNoSpace));
   EXPECT_THAT(os_error("write", EROFS), StatusIs(ErrorCode::kPermission));
   EXPECT_THAT(os_error("make", EEXIST), StatusIs(ErrorCode::kExists));

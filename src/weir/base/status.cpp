@@ -32,6 +32,12 @@ Status::Status(ErrorCode code, std::string message, std::optional<std::int64_t> 
   }
 }
 
+Status Status::with_detail(int detail) const {
+  Status status;
+  if (rep_) status.rep_ = std::make_shared<const Rep>(Rep{rep_->code, rep_->message, rep_->location, detail});
+  return status;
+}
+
 const std::string& Status::message() const noexcept {
   static const std::string none;
   return rep_ ? rep_->message : none;

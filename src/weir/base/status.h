@@ -45,6 +45,11 @@ class [[nodiscard]] Status {
   [[nodiscard]] ErrorCode code() const noexcept { return rep_ ? rep_->code : ErrorCode::kOk; }
   [[nodiscard]] const std::string& message() const noexcept;
 
+  /// What the error is in the terms of a layer above, such as an MPI error class; 0: the code says it all.
+  [[nodiscard]] int detail() const noexcept { return rep_ ? rep_->detail : 0; }
+  /// The same error with a detail.
+  [[nodiscard]] Status with_detail(int detail) const;
+
   /// Where the error is: the column of a syntax error (from 1), or the offending byte of a file.
   [[nodiscard]] std::optional<std::int64_t> location() const noexcept { return rep_ ? rep_->location : std::nullopt; }
 
@@ -53,6 +58,7 @@ class [[nodiscard]] Status {
     ErrorCode code;
     std::string message;
     std::optional<std::int64_t> location;
+    int detail = 0;
   };
   std::shared_ptr<const Rep> rep_;  // shared: copies of an error are cheap and cannot throw
 };

@@ -35,6 +35,17 @@ TEST(StatusTest, ErrorKeepsWhatItWasGiven) {
   EXPECT_EQ(status.location(), 17);
 }
 
+TEST(StatusTest, ADetailIsAddedToAnError) {
+  const Status plain = invalid_argument("no", 17);
+  const Status status = plain.with_detail(42);
+  EXPECT_EQ(plain.detail(), 0);
+  EXPECT_EQ(status.detail(), 42);
+  EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "no");
+  EXPECT_EQ(status.location(), 17);
+  EXPECT_THAT(Status::ok().with_detail(42), IsOk());
+}
+
 TEST(StatusTest, LocationIsOptional) { EXPECT_EQ(corrupt("cut short").location(), std::nullopt); }
 
 TEST(StatusTest, FactoriesSetTheirCode) {

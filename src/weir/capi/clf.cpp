@@ -105,9 +105,12 @@ Result<weir::layout::Partition> default_layout(const FileSystem& fs) {
 }
 
 Result<File> open_file(const FileSystem& fs, const std::string& path, int flags, mode_t mode) {
-  if ((flags & O_CREAT) == 0) return fs.open(path);
+  const int way = flags & O_ACCMODE;
+  using weir::client::Access;
+  const Access access = way == O_RDONLY ? Access::kRead : way == O_WRONLY ? Access::kWrite : Access::kReadWrite;
+  if ((flags & O_CREAT) == 0) return fs.open(path, access);
   WEIR_TRY(const auto layout, default_layout(fs));
-  return fs.create(path, layout, {.mode = mode, .exclusive = (flags & O_EXCL) != 0});
+  return fs.create(path, layout, {.mode = mode, .exclusive = (flags & O_EXCL) != 0, .access = access});
 }
 
 Result<int> open_descriptor(const char* path, int flags, mode_t mode) {
@@ -132,24 +135,24 @@ Status check_access(const Descriptor& descriptor, bool is_write) {
           concat(descriptor.path, " was opened for ", is_write ? "reading" : "writing", " only")};
 }
 
-struct Part {
+struct MemoryPart {
   std::byte* data;
   std::size_t bytes;
 };
 
-Offset total(std::span<const Part> parts) {
+Offset total(std::span<const MemoryPart> parts) {
   Offset bytes = 0;
-  for (const Part& part : parts) bytes += static_cast<Offset>(part.bytes);
+  for (const MemoryPart& part : parts) bytes += static_cast<Offset>(part.bytes);
   return bytes;
 }
 
-Result<ssize_t> read_at(const Descriptor& descriptor, std::span<const Part> parts, Offset offset) {
+Result<ssize_t> read_at(const Descriptor& descriptor, std::span<const MemoryPart> parts, Offset offset) {
   WEIR_RETURN_IF_ERROR(check_access(descriptor, false));
   WEIR_TRY(const Offset end, view_end(descriptor));
   Offset left = std::max<Offset>(std::min(total(parts), end - offset), 0);
   std::vector<weir::client::ReadPart> ranges;
   ssize_t bytes = 0;
-  for (const Part& part : parts) {
+  for (const MemoryPart& part : parts) {
     const auto length = static_cast<std::size_t>(std::min<Offset>(left, static_cast<Offset>(part.bytes)));
     if (length > 0) ranges.push_back({offset + bytes, {part.data, length}});
     bytes += static_cast<ssize_t>(length);
@@ -159,11 +162,11 @@ Result<ssize_t> read_at(const Descriptor& descriptor, std::span<const Part> part
   return bytes;
 }
 
-Result<ssize_t> write_at(const Descriptor& descriptor, std::span<const Part> parts, Offset offset) {
+Result<ssize_t> write_at(const Descriptor& descriptor, std::span<const MemoryPart> parts, Offset offset) {
   WEIR_RETURN_IF_ERROR(check_access(descriptor, true));
   std::vector<weir::client::WritePart> ranges;
   ssize_t bytes = 0;
-  for (const Part& part : parts) {
+  for (const MemoryPart& part : parts) {
     if (part.bytes > 0) ranges.push_back({offset + bytes, {part.data, part.bytes}});
     bytes += static_cast<ssize_t>(part.bytes);
   }
@@ -171,9 +174,9 @@ Result<ssize_t> write_at(const Descriptor& descriptor, std::span<const Part> par
   return bytes;
 }
 
-using Access = Result<ssize_t> (*)(const Descriptor&, std::span<const Part>, Offset);
+using Access = Result<ssize_t> (*)(const Descriptor&, std::span<const MemoryPart>, Offset);
 
-ssize_t access_at(int fd, std::span<const Part> parts, Offset offset, Access access) {
+ssize_t access_at(int fd, std::span<const MemoryPart> parts, Offset offset, Access access) {
   return guarded<ssize_t>(-1, [&]() -> Result<ssize_t> {
     WEIR_TRY(const auto descriptor, Table::get().find(fd));
     if (offset < 0) return weir::invalid_argument(concat("offset ", offset, " is negative"));
@@ -182,7 +185,7 @@ ssize_t access_at(int fd, std::span<const Part> parts, Offset offset, Access acc
   });
 }
 
-ssize_t access_here(int fd, std::span<const Part> parts, Access access) {
+ssize_t access_here(int fd, std::span<const MemoryPart> parts, Access access) {
   return guarded<ssize_t>(-1, [&]() -> Result<ssize_t> {
     WEIR_TRY(const auto descriptor, Table::get().find(fd));
     const std::lock_guard lock(descriptor->mutex);
@@ -195,7 +198,7 @@ ssize_t access_here(int fd, std::span<const Part> parts, Access access) {
   });
 }
 
-Part part_of(const void* buffer, std::size_t bytes) {
+MemoryPart part_of(const void* buffer, std::size_t bytes) {
   return {static_cast<std::byte*>(const_cast<void*>(buffer)), bytes};
 }
 
@@ -204,7 +207,7 @@ ssize_t access_vector(int fd, const iovec* parts, int count, Access access) {
     weir::capi::internal::note_error(weir::invalid_argument(concat("a list of ", count, " parts")));
     return -1;
   }
-  std::vector<Part> list;
+  std::vector<MemoryPart> list;
   for (int i = 0; i < count; ++i) list.push_back(part_of(parts[i].iov_base, parts[i].iov_len));
   return access_here(fd, list, access);
 }

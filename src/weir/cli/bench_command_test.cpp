@@ -58,6 +58,21 @@ TEST(BenchCommandTest, GivesAProgramAFileSystem) {
                                                       "--store", "disk:/scratch/ranks-4", "--tables", "--json"));
 }
 
+TEST(BenchCommandTest, GivesAProgramServersOnAnotherHost) {
+  BenchOptions options;
+  options.mpi = "mpich";
+  options.servers = 4;
+  options.transport = "tcp";
+  options.rate = "1gbit";
+  options.rest = {"--json"};
+  auto words = bench_command("/bin/mpiio_bench_mpich", Start::kWeirRun, options);
+  ASSERT_GT(words.size(), 4U);
+  words.erase(words.begin() + 4);  // this program
+  EXPECT_THAT(words, ElementsAre("/bin/bench_network.sh", "--rate", "1gbit", "mpiio", "4", "memory",
+                                 "/bin/mpiio_bench_mpich", "mpiexec.mpich", "-n", "2", "/bin/mpiio_bench_mpich",
+                                 "--servers", "4", "--store", "memory", "--json"));
+}
+
 int run_words(const std::vector<const char*>& words, std::string& err) {
   std::istringstream in;
   std::ostringstream out;
@@ -82,6 +97,8 @@ TEST(BenchCommandTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(err, HasSubstr("other"));
   EXPECT_EQ(run_words({"weir", "bench", "redist", "--ranks", "2,0"}, err), kExitBad);
   EXPECT_THAT(err, HasSubstr("--ranks"));
+  EXPECT_EQ(run_words({"weir", "bench", "mpiio", "--rate", "1gbit"}, err), kExitBad);
+  EXPECT_THAT(err, HasSubstr("--transport"));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <set>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +47,33 @@ TEST_P(FileCommandsTest, ManagesNames) {
   EXPECT_EQ(run({"ls"}).out, "");
   EXPECT_THAT(run({"stat", "/x"}).err, HasSubstr("/x"));
   expect_ok({"rm", "-f", "/x"});
+}
+
+TEST_P(FileCommandsTest, ChangesModesAndOwners) {
+  expect_ok({"mkdir", "-p", "/x/y"});
+  expect_ok({"put", make_local("f", 10), "/x/y"});
+  const auto of = [&](const char* path, const char* what) {
+    return nlohmann::json::parse(run({"stat", path, "--json"}).out)[what].get<unsigned>();
+  };
+  expect_ok({"chmod", "600", "/x/y/f"});
+  EXPECT_EQ(of("/x/y/f", "mode"), 0600U);
+  expect_ok({"chmod", "-R", "g+rX,o=", "/x"});
+  EXPECT_EQ(of("/x/y/f", "mode"), 0640U);
+  EXPECT_EQ(of("/x/y", "mode"), 0750U);
+  EXPECT_EQ(of("/x", "mode"), 0750U);
+  EXPECT_THAT(run({"chmod", "rw", "/x"}).err, HasSubstr("is not a mode"));
+  EXPECT_THAT(run({"chmod", "600", "/none"}).err, HasSubstr("/none"));
+  const std::string group = std::to_string(of("/x", "gid"));
+  expect_ok({"chown", "-R", ":" + group, "/x"});
+  EXPECT_THAT(run({"chown", "no such user", "/x"}).err, HasSubstr("no user 'no such user'"));
+  EXPECT_THAT(run({"chown", ":", "/x"}).err, HasSubstr("names nobody"));
+  if (::geteuid() != 0) return;  // others cannot give files away
+  expect_ok({"chown", "-R", "71001:71002", "/x"});
+  EXPECT_EQ(of("/x/y/f", "uid"), 71001U);
+  EXPECT_EQ(of("/x/y", "gid"), 71002U);
+  expect_ok({"chown", "root", "/x"});
+  EXPECT_EQ(of("/x", "uid"), 0U);
+  EXPECT_EQ(of("/x", "gid"), 71002U);
 }
 
 TEST_P(FileCommandsTest, ShowsAndChangesTheLayout) {

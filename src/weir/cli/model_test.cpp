@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -8,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <weir/cli/internal/calibrate_servers.h>
+#include <weir/cli/internal/fs_testing.h>
 #include <weir/cli/internal/run_testing.h>
 #include <weir/model/machine.h>
 
@@ -15,6 +18,7 @@ namespace weir::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Outcome;
@@ -53,7 +57,7 @@ class ModelCommandTest : public ::testing::Test {
 
 TEST_F(ModelCommandTest, HelpNamesTheFile) {
   EXPECT_THAT(weir({"model", "--help"}).out, HasSubstr("WEIR_MODEL"));
-  for (const char* command : {"calibrate", "predict", "validate"}) {
+  for (const char* command : {"calibrate", "show", "predict", "validate"}) {
     const Outcome outcome = weir({"model", command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr("Example")) << command;
@@ -128,11 +132,13 @@ TEST_F(ModelCommandTest, ErrorsAreNamed) {
   expect_error(weir({"model", "predict", kBlock, kCyclic, "--file", "/nonexistent"}), "run 'weir model calibrate'");
   expect_error(weir({"model", "calibrate", "--output", path_, "--mpi", "fast"}), "latency_us=");
   expect_error(weir({"model", "calibrate", "--output", path_, "--mpi", "x", "--mpi-probe", "y"}), "excludes");
+  expect_error(weir({"model", "calibrate", "--output", path_, "--disk", "/nonexistent/disk"}), "/nonexistent/disk");
+  expect_error(weir({"model", "calibrate", "--output", path_, "--fs", "/nonexistent/fs"}), "/nonexistent/fs");
   std::ofstream(path_) << "format = \"weir-model\"\nversion = 9\n";
   expect_error(model_of({"predict", kBlock, kCyclic}), "version 9 is not known");
 }
 
-TEST_F(ModelCommandTest, CalibrateKeepsWhatIsKnownOfMessages) {
+TEST_F(ModelCommandTest, CalibrateMeasuresIoAndKeepsWhatIsKnownOfMessages) {
   const Outcome outcome = weir({"model", "calibrate", "--quick", "--output", path_});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("theta"));
@@ -140,9 +146,104 @@ TEST_F(ModelCommandTest, CalibrateKeepsWhatIsKnownOfMessages) {
   const auto machine = model::load(path_);
   ASSERT_TRUE(machine.is_ok()) << machine.status().message();
   EXPECT_EQ(machine->network, (model::Network{1e-6, 1e9}));
+  const model::Io& io = machine->io;
+  const model::Io built_in;
+  EXPECT_NE(io.server, built_in.server);
+  EXPECT_EQ(io.remote, built_in.remote);
+  EXPECT_NE(io.disk.read_byte_seconds, built_in.disk.read_byte_seconds);
+  EXPECT_NE(io.memory.map_seconds, built_in.memory.map_seconds);
+  EXPECT_NE(io.memory.warm_byte_seconds, built_in.memory.warm_byte_seconds);
+  EXPECT_NE(io.memory.piece_seconds, built_in.memory.piece_seconds);
+  EXPECT_EQ(io.ranks, model::ranks_over(*machine->network));
   EXPECT_THAT(weir({"model", "calibrate", "--quick", "-o", path_, "--mpi-probe", "echo 3e-6 2e9", "--json"}).out,
               StartsWith("{"));
   EXPECT_EQ(model::load(path_)->network, (model::Network{3e-6, 2e9}));
+}
+
+TEST_F(ModelCommandTest, ShowPrintsCostsWithUnits) {
+  const Outcome outcome = model_of({"show"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("test machine"));
+  EXPECT_THAT(outcome.out, HasSubstr("messages: 1.000 us + bytes / 1.000 GB/s"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("request_seconds                  14 us  a request to a server on this host (built"));
+  EXPECT_THAT(outcome.out, HasSubstr("block_bytes                    4.0 KiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("from " + path_));
+  auto machine = *model::load(path_);
+  machine.io.disk.sync_seconds = 0.004;
+  ASSERT_TRUE(model::save(machine, path_).is_ok());
+  EXPECT_THAT(model_of({"show"}).out, HasSubstr("4 ms  a sync\n"));
+  const json answer = json::parse(model_of({"show", "--json"}).out);
+  EXPECT_EQ(answer["file"], path_);
+  EXPECT_EQ(answer["costs"]["disk"]["sync_seconds"], 0.004);
+  EXPECT_EQ(answer["costs"]["disk"]["block_bytes"], 4096);
+  EXPECT_EQ(answer["costs"]["server"]["request_seconds"], 14e-6);
+}
+
+TEST_F(ModelCommandTest, ShowWithoutAFileHasBuiltInCosts) {
+  std::remove(path_.c_str());
+  ::setenv("WEIR_MODEL", path_.c_str(), 1);
+  EXPECT_THAT(weir({"model", "show"}).out, HasSubstr("nothing calibrated: there is no " + path_));
+  EXPECT_EQ(json::parse(weir({"model", "show", "--json"}).out)["file"], "");
+  ::unsetenv("WEIR_MODEL");
+  EXPECT_EQ(model_of({"show"}).code, 2);  // a file that was asked for
+}
+
+class RemoteModelTest : public testing::FileCommandsTest {};
+INSTANTIATE_TEST_SUITE_P(Stores, RemoteModelTest, ::testing::Values("memory"));
+
+TEST_P(RemoteModelTest, CalibrateMeasuresTheNetwork) {
+  const auto requests = internal::calibrate_remote(fs_, {std::chrono::steady_clock::now(), 1});
+  ASSERT_TRUE(requests.is_ok()) << requests.status().message();
+  EXPECT_NE(*requests, model::Requests{});
+  EXPECT_GT(requests->request_seconds, 0);
+  EXPECT_GT(requests->byte_seconds, 0);
+  EXPECT_EQ(run({"ls", "/"}).out, "");  // nothing is left
+}
+
+// Words of a command line; single quotes hold what is between them together.
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words(1);
+  bool is_quoted = false;
+  for (const char character : line) {
+    if (character == '\'') {
+      is_quoted = !is_quoted;
+    } else if (character == ' ' && !is_quoted) {
+      if (!words.back().empty()) words.emplace_back();
+    } else {
+      words.back() += character;
+    }
+  }
+  return words;
+}
+
+TEST_F(ModelCommandTest, ExamplesOfTheGuideRun) {
+  ::setenv("WEIR_MODEL", path_.c_str(), 1);
+  std::ifstream guide(WEIR_GUIDE "/model.md");
+  ASSERT_TRUE(guide);
+  std::vector<std::string> ran;
+  bool is_example = false;
+  for (std::string line; std::getline(guide, line);) {
+    if (line.starts_with("```")) {
+      is_example = line == "```sh";
+      continue;
+    }
+    if (!is_example) continue;
+    std::vector<std::string> words = words_of(line);
+    ASSERT_EQ(words.front(), "weir") << line;
+    words.erase(words.begin());
+    if (words[1] == "calibrate" || words[1] == "validate") words.emplace_back("--quick");
+    for (std::string& word : words) {
+      if (word.ends_with(".svg")) word = path_ + ".svg";
+    }
+    const Outcome outcome = weir(words);
+    EXPECT_EQ(outcome.code, 0) << line << ": " << outcome.err;
+    EXPECT_NE(outcome.out, "") << line;
+    ran.push_back(words[1]);
+  }
+  std::remove((path_ + ".svg").c_str());
+  ::unsetenv("WEIR_MODEL");
+  EXPECT_THAT(ran, ElementsAre("calibrate", "show", "show", "predict", "validate"));
 }
 
 TEST_F(ModelCommandTest, TimeIsLimited) {

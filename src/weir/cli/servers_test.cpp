@@ -2,11 +2,14 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -19,9 +22,11 @@
 #include <nlohmann/json.hpp>
 
 #include <weir/base/testing/listening_sockets.h>
+#include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
 #include <weir/cli/internal/run_testing.h>
 #include <weir/launch/daemons.h>
+#include <weir/net/testing/munge_daemon.h>
 
 namespace weir::cli {
 namespace {
@@ -84,12 +89,12 @@ TEST_F(ServersTest, OneThatEndedIsStartedAgainWhereItWas) {
   EXPECT_THAT(status.out,
               AllOf(HasSubstr("server 1 is down: 1 file has bytes on it that cannot be read or written: /a"),
                     HasSubstr("`weir up --server 1`"), Not(HasSubstr("server 0 is down"))));
-  const auto json = nlohmann::json::parse(run({"status", "--json"}).out);
-  ASSERT_EQ(json.size(), 2u);
-  EXPECT_TRUE(json[0]["alive"]);
-  EXPECT_FALSE(json[0].contains("meaning"));
-  EXPECT_FALSE(json[1]["alive"]);
-  EXPECT_EQ(json[1]["unreachable_files"], 1);
+  const auto told = nlohmann::json::parse(run({"status", "--json"}).out);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_TRUE(told[0]["alive"]);
+  EXPECT_FALSE(told[0].contains("meaning"));
+  EXPECT_FALSE(told[1]["alive"]);
+  EXPECT_EQ(told[1]["unreachable_files"], 1);
   EXPECT_NE(run({"get", "/a", local("copy")}).code, kExitOk);
   EXPECT_THAT(weir({"up", "--connection", fs_}).err, HasSubstr("weir up --server 1"));
 
@@ -113,11 +118,11 @@ TEST_F(ServersTest, StatusWorksWhileServerZeroIsDown) {
   EXPECT_EQ(status.code, kExitNo) << status.err;
   EXPECT_THAT(status.out, AllOf(HasSubstr("server 0 is down: names are not reachable"),
                                 HasSubstr("`weir up --server 0`"), Not(HasSubstr("server 1 is down"))));
-  const auto json = nlohmann::json::parse(run({"status", "--json"}).out);
-  ASSERT_EQ(json.size(), 2u);
-  EXPECT_FALSE(json[0]["alive"]);
-  EXPECT_THAT(json[0]["meaning"].get<std::string>(), HasSubstr("names are not reachable"));
-  EXPECT_TRUE(json[1]["alive"]);
+  const auto told = nlohmann::json::parse(run({"status", "--json"}).out);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_FALSE(told[0]["alive"]);
+  EXPECT_THAT(told[0]["meaning"].get<std::string>(), HasSubstr("names are not reachable"));
+  EXPECT_TRUE(told[1]["alive"]);
   kill_server(1);
   EXPECT_EQ(nlohmann::json::parse(run({"status", "--json"}).out).size(), 2u) << "all down, and still listed";
   for (const int server : {1, 0}) {
@@ -133,15 +138,15 @@ TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
   const Outcome started =
       weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--json"});
   ASSERT_EQ(started.code, kExitOk) << started.err;
-  const auto json = nlohmann::json::parse(started.out);
-  EXPECT_EQ(json["connection"], fs_);
-  EXPECT_EQ(json["store"], "memory");
-  ASSERT_EQ(json["servers"].size(), 2u);
+  const auto told = nlohmann::json::parse(started.out);
+  EXPECT_EQ(told["connection"], fs_);
+  EXPECT_EQ(told["store"], "memory");
+  ASSERT_EQ(told["servers"].size(), 2u);
   const auto status = nlohmann::json::parse(run({"status", "--json"}).out);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(json["servers"][i]["server"], i);
-    EXPECT_EQ(json["servers"][i]["address"], status[i]["address"]);
-    EXPECT_EQ(json["servers"][i]["pid"], launch::load_processes(fs_)[i].number);
+    EXPECT_EQ(told["servers"][i]["server"], i);
+    EXPECT_EQ(told["servers"][i]["address"], status[i]["address"]);
+    EXPECT_EQ(told["servers"][i]["pid"], launch::load_processes(fs_)[i].number);
   }
   kill_server(1);
   const Outcome again = weir({"up", "--server", "1", "--connection", fs_, "--json"});
@@ -149,7 +154,7 @@ TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
   const auto one = nlohmann::json::parse(again.out);
   ASSERT_EQ(one["servers"].size(), 1u);
   EXPECT_EQ(one["servers"][0]["server"], 1);
-  EXPECT_EQ(one["servers"][0]["address"], json["servers"][1]["address"]);
+  EXPECT_EQ(one["servers"][0]["address"], told["servers"][1]["address"]);
   EXPECT_EQ(one["servers"][0]["pid"], launch::load_processes(fs_)[1].number);
 }
 
@@ -161,6 +166,101 @@ TEST_F(ServersTest, AServerIsStartedAgainAsItWas) {
   EXPECT_THAT(changed.err, HasSubstr("--store cannot be changed"));
   EXPECT_EQ(up_again(1).code, kExitOk);
   EXPECT_EQ(run({"status"}).code, kExitOk);
+}
+
+TEST_F(ServersTest, OnlyTheSecretStartsAServerAgain) {
+  up({});
+  const std::string secret = launch::secret_path(fs_);
+  EXPECT_EQ(std::filesystem::status(secret).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::string text;
+  std::getline(std::ifstream(fs_) >> std::ws, text, '\0');
+  net::Key bare = *net::Key::load(secret, net::Key::Holder::kServers);
+  EXPECT_THAT(text, Not(HasSubstr(bare.to_hex())));
+  EXPECT_THAT(text, HasSubstr(bare.for_clients().to_hex()));
+  kill_server(1);
+  std::filesystem::rename(secret, local("secret"));
+  EXPECT_THAT(up_again(1).err, AllOf(HasSubstr(secret), HasSubstr("is missing")));
+  ASSERT_THAT(net::Key::random().save(secret), weir::testing::IsOk());
+  EXPECT_THAT(up_again(1).err, HasSubstr("is not the secret of the servers"));
+  std::filesystem::rename(local("secret"), secret);
+  const Outcome again = up_again(1);
+  EXPECT_EQ(again.code, kExitOk) << again.err;
+  EXPECT_EQ(weir({"down", "--connection", fs_}).code, kExitOk);
+  EXPECT_FALSE(std::filesystem::exists(secret));
+}
+
+// ---------------------------------------------------------------- who calls
+
+TEST_F(ServersTest, StatusTellsThatTheKernelVouches) {
+  up({});
+  EXPECT_THAT(run({"status"}).out, HasSubstr("callers: no network port; the kernel identifies callers\n"));
+  const auto told = nlohmann::json::parse(run({"status", "--json"}).out);
+  EXPECT_EQ(told[0]["remote_identity"], "kernel");
+  EXPECT_EQ(told[0]["root_squash"], true);
+  EXPECT_EQ(told[0]["encryption"], "auto");
+}
+
+/// Variables of the environment, as long as this exists.
+class Surroundings {
+ public:
+  explicit Surroundings(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+  ~Surroundings() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+  }
+
+ private:
+  const std::map<std::string, std::string> variables_;
+};
+
+TEST_F(ServersTest, RootOfAnotherHostIsNobody) {
+  if (!net::internal::has_munge()) GTEST_SKIP() << net::internal::kWhyNoMunge;
+  if (::geteuid() != 0) GTEST_SKIP() << "only root is squashed";
+  const net::internal::MungeDaemon daemon;
+  // Sockets within this host stand in for those from another one.
+  const std::map<std::string, std::string> by_sockets{{"WEIR_TRANSPORT", "tcp"},
+                                                      {"WEIR_MUNGE_SOCKET", daemon.socket()}};
+  {
+    const Surroundings sockets(by_sockets);
+    up({});
+    const Outcome made = run({"mkdir", "/d"});
+    EXPECT_NE(made.code, kExitOk);
+    EXPECT_THAT(made.err, HasSubstr("user 65534 may not"));
+  }
+  EXPECT_EQ(run({"mkdir", "/d"}).code, kExitOk) << "within this host root is root";
+  EXPECT_THAT(run({"status"}).out, HasSubstr("MUNGE those on other hosts (root is nobody)"));
+  EXPECT_EQ(nlohmann::json::parse(run({"status", "--json"}).out)[0]["remote_identity"], "munge");
+  ASSERT_EQ(weir({"down", "--connection", fs_}).code, kExitOk);
+
+  const Surroundings sockets(by_sockets);
+  up({"--no-root-squash"});
+  EXPECT_EQ(run({"mkdir", "/d"}).code, kExitOk);
+  EXPECT_THAT(run({"status"}).out, HasSubstr("(root is root)"));
+  kill_server(1);
+  EXPECT_THAT(weir({"up", "--server", "1", "--no-root-squash", "--connection", fs_}).err,
+              HasSubstr("cannot be changed"));
+  ASSERT_EQ(up_again(1).code, kExitOk);
+  EXPECT_EQ(nlohmann::json::parse(run({"status", "--json"}).out)[1]["root_squash"], false);
+}
+
+TEST_F(ServersTest, StatusTellsThatNothingNeedBeEncrypted) {
+  const Surroundings sockets({{"WEIR_TRANSPORT", "tcp"}, {"WEIR_MUNGE", "off"}});
+  const Outcome started =
+      weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--no-encryption"});
+  ASSERT_EQ(started.code, kExitOk) << started.err;
+  EXPECT_THAT(started.out, HasSubstr("export WEIR_ENCRYPTION=never\n"));
+  EXPECT_THAT(run({"status"}).out,
+              AllOf(HasSubstr("act as its owner by the key"), HasSubstr("encryption NOT required")));
+  kill_server(1);
+  ASSERT_EQ(up_again(1).code, kExitOk);
+  for (const auto& server : nlohmann::json::parse(run({"status", "--json"}).out)) {
+    EXPECT_EQ(server["remote_identity"], "key");
+    EXPECT_EQ(server["encryption"], "never");
+  }
 }
 
 // ---------------------------------------------------------------- ports

@@ -5,7 +5,8 @@
 //
 // Repair deletes nothing that might be data.  Subfiles that no file has get a name in /lost+found, one for all with the
 // same number, with the layout, owner and mode that is kept beside them (wire::About), or else one after the other.
-// What goes are copies that a relayout did not finish: until it does, the old subfiles have every byte.
+// A relayout that did not end is cancelled, and server 0 removes its copies: the old subfiles have every byte.  Subfiles
+// that server 0 is about to remove are no damage, and are only counted.
 
 #include <algorithm>
 #include <map>
@@ -16,6 +17,7 @@
 #include <weir/client/file_system.h>
 #include <weir/client/internal/about.h>
 #include <weir/client/internal/session.h>
+#include <weir/wire/about.h>
 #include <weir/wire/found_files.h>
 
 namespace weir::client {
@@ -79,6 +81,19 @@ Result<std::vector<Name>> all_names(Session& session) {
   }
 }
 
+// Data whose subfiles server 0 is about to remove.
+Result<std::set<std::uint64_t>> pending_removals(Session& session) {
+  std::set<std::uint64_t> all;
+  std::uint64_t after = 0;
+  for (;;) {
+    wire::PendingRemovalsT request;
+    request.after = after;
+    WEIR_TRY(const wire::ListingT page, session.call<wire::ListingT>(0, std::move(request)));
+    for (const auto& entry : page.entries) all.insert(after = entry->attributes->data);
+    if (page.is_complete || page.entries.empty()) return all;
+  }
+}
+
 bool is_empty(const wire::SubfileInfoT& info) { return info.length == 0 && info.stored_bytes == 0; }
 
 class Check {
@@ -102,6 +117,8 @@ class Check {
     WEIR_TRY(const std::vector<Name> names, all_names(session_));
     count(names);
     look_for_relayouts(names);
+    WEIR_TRY(removals_, pending_removals(session_));  // after the names: what is removed meanwhile is there
+    report_.pending_removals = std::ssize(removals_);
     for (std::size_t i = 0; i < names.size(); ++i) {
       const bool is_pending = i > 0 && names[i].attributes.file == names[i - 1].attributes.file;
       if (!names[i].attributes.is_directory && !is_pending) look_at_file(names[i]);
@@ -145,7 +162,6 @@ class Check {
         end.commit = false;
         status = session_.call<wire::AttributesT>(0, std::move(end)).status();
         if (status.is_ok()) data_.erase(will_be.data);
-        if (status.is_ok()) unfinished_.insert(will_be.data);
         if (status.is_ok()) status = lower_fences(names[i - 1].attributes);
       }
       find(Finding::Kind::kRelayout, concat(names[i].path, ": a relayout did not end; the old layout serves"),
@@ -156,7 +172,8 @@ class Check {
   // Of a relayout whose client ended just before its last step.
   Status lower_fences(const wire::AttributesT& file) {
     for (std::uint32_t element = 0; element < file.targets.size(); ++element) {
-      WEIR_RETURN_IF_ERROR(lower_fence(file.targets[element], wire::Subfile(file.data, element), 0));
+      WEIR_RETURN_IF_ERROR(
+          lower_fence(session_.server_of(file.targets[element]), wire::Subfile(file.data, element), 0));
     }
     return Status::ok();
   }
@@ -167,7 +184,7 @@ class Check {
     std::map<std::uint64_t, const Name*> files;  // by what their subfiles are filed under
     for (const Name& name : names) files.emplace(name.attributes.data, &name);
     for (const StoredFence& one : fences) {
-      if (relayouts_.contains(one.fence.token())) continue;
+      if (relayouts_.contains(one.fence.token()) || removals_.contains(one.fence.file())) continue;
       const wire::Subfile subfile(one.fence.file(), one.fence.element());
       wire::InspectT inspect;
       inspect.subfile = std::make_unique<wire::Subfile>(subfile);
@@ -203,7 +220,7 @@ class Check {
     const auto file = data_.find(one.subfile.file());
     if (file == data_.end()) return false;
     const std::vector<std::uint32_t>& targets = file->second;
-    return one.subfile.element() < targets.size() && targets[one.subfile.element()] == one.server;
+    return one.subfile.element() < targets.size() && session_.server_of(targets[one.subfile.element()]) == one.server;
   }
 
   // ---------------------------------------------------------------- files
@@ -225,7 +242,7 @@ class Check {
       wire::InspectT inspect;
       inspect.subfile = std::make_unique<wire::Subfile>(name.attributes.data, element);
       inspect.about = session_.keeps_about();
-      calls.push_back({name.attributes.targets[element],
+      calls.push_back({session_.server_of(name.attributes.targets[element]),
                        wire::encode_request(std::move(inspect), session_.timeout_ms()),
                        {},
                        {},
@@ -248,16 +265,16 @@ class Check {
   // Whether the server and the store are there that the subfile is on; a server that does not answer was found already.
   bool is_reachable(const Name& name, std::uint32_t element) {
     const std::uint32_t target = name.attributes.targets[element];
-    if (target >= session_.server_count()) {
-      find(Finding::Kind::kMissing, concat(name.path, ": subfile ", element, " is on server ", target,
-                                           "; there are only ", session_.server_count(), " servers"));
+    if (target >= session_.target_count()) {
+      find(Finding::Kind::kMissing, concat(name.path, ": subfile ", element, " is on target ", target,
+                                           "; there are only ", session_.target_count(), " targets"));
       return false;
     }
-    if (!answers_[target]) return false;
+    if (!answers_[session_.server_of(target)]) return false;
     const std::uint64_t store = element < name.attributes.stores.size() ? name.attributes.stores[element] : 0;
     if (store == 0 || stores_[target] == 0 || stores_[target] == store) return true;
-    find(Finding::Kind::kMissing,
-         concat(name.path, ": subfile ", element, " was in a store of server ", target, " that is lost"));
+    find(Finding::Kind::kMissing, concat(name.path, ": subfile ", element, " was in a store of server ",
+                                         session_.server_of(target), " (target ", target, ") that is lost"));
     return false;
   }
 
@@ -283,21 +300,29 @@ class Check {
   Status refresh_about(const Name& name, std::uint32_t element) {
     wire::DescribeT describe;
     describe.subfile = std::make_unique<wire::Subfile>(name.attributes.data, element);
-    describe.about = internal::about_of(name.path, name.attributes, element);
-    return session_.call<wire::DoneT>(name.attributes.targets[element], std::move(describe)).status();
+    describe.about = wire::about_of(name.path, name.attributes, element);
+    return session_.call<wire::DoneT>(session_.server_of(name.attributes.targets[element]), std::move(describe))
+        .status();
   }
 
   // ---------------------------------------------------------------- subfiles that no file has
 
+  // The first target of a server: they share its store.
+  [[nodiscard]] std::uint32_t target_on(std::uint32_t server) const {
+    std::uint32_t target = 0;
+    while (target < session_.target_count() && session_.server_of(target) != server) ++target;
+    return target;
+  }
+
   Status look_at(const Stored& one) {
     ++report_.subfiles;
-    if (belongs(one)) return Status::ok();
+    if (belongs(one) || removals_.contains(one.subfile.file())) return Status::ok();
     wire::InspectT inspect;
     inspect.subfile = std::make_unique<wire::Subfile>(one.subfile);
     inspect.about = true;
     const Result<wire::SubfileInfoT> info = session_.call<wire::SubfileInfoT>(one.server, std::move(inspect));
     const std::uint64_t data = one.subfile.file();
-    wire::FoundSubfile found{one.server, {data, one.subfile.element()}, {}, {}, !info.is_ok()};
+    wire::FoundSubfile found{target_on(one.server), {data, one.subfile.element()}, {}, {}, !info.is_ok()};
     if (info.is_ok()) {
       if (is_empty(*info)) return Status::ok();
       report_.stored_bytes += info->stored_bytes;
@@ -311,9 +336,7 @@ class Check {
     } else {
       find(Finding::Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
     }
-    if (unfinished_.contains(data)) {
-      remove_copy(one);
-    } else if (data_.contains(data)) {
+    if (data_.contains(data)) {
       find(Finding::Kind::kOrphan, concat("server ", one.server, ": subfile ", data, ".", one.subfile.element(),
                                           " is not where its file has it, and is left alone"));
     } else {
@@ -322,20 +345,10 @@ class Check {
     return Status::ok();
   }
 
-  void remove_copy(const Stored& one) {
-    wire::RemoveSubfileT remove;
-    remove.subfile = std::make_unique<wire::Subfile>(one.subfile);
-    const Status status = session_.call<wire::DoneT>(one.server, std::move(remove)).status();
-    find(Finding::Kind::kOrphan,
-         concat("server ", one.server, ": subfile ", one.subfile.file(), ".", one.subfile.element(),
-                " is a copy that a relayout did not finish"),
-         status.is_ok());
-  }
-
   void settle(std::uint64_t data, const std::vector<wire::FoundSubfile>& subfiles) {
     Offset bytes = 0;
     for (const wire::FoundSubfile& one : subfiles) bytes += one.info.length;
-    std::optional<wire::FoundFile> file = wire::put_file_together(data, subfiles, session_.server_count());
+    std::optional<wire::FoundFile> file = wire::put_file_together(data, subfiles, session_.target_count());
     std::string what =
         concat("data ", data, ", ", subfiles.size(), " subfiles with ", bytes, " bytes, belongs to no file");
     if (file && !file->path.empty()) what += concat("; it was ", file->path);
@@ -379,10 +392,10 @@ class Check {
       truncate.subfile = std::make_unique<wire::Subfile>(one.id.file, one.id.element);
       truncate.length = one.info.length;
       truncate.file_end = file.size;
-      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(one.server, std::move(truncate)).status());
+      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(session_.server_of(one.server), std::move(truncate)).status());
       wire::SyncT sync;
       sync.subfile = std::make_unique<wire::Subfile>(one.id.file, one.id.element);
-      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(one.server, std::move(sync)).status());
+      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(session_.server_of(one.server), std::move(sync)).status());
     }
     return Status::ok();
   }
@@ -422,9 +435,9 @@ class Check {
   CheckReport report_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> data_;  // what subfiles are filed under -> targets
   std::set<std::uint64_t> files_;
-  std::vector<bool> answers_;           // of each server
-  std::vector<std::uint64_t> stores_;   // likewise; 0: not known
-  std::set<std::uint64_t> unfinished_;  // data of relayouts that were ended
+  std::vector<bool> answers_;          // of each server
+  std::vector<std::uint64_t> stores_;  // of each target; 0: not known
+  std::set<std::uint64_t> removals_;   // data that server 0 is about to remove
   std::map<std::uint64_t, std::vector<wire::FoundSubfile>> orphans_;
   std::set<std::uint64_t> relayouts_;  // under way: what their subfiles are filed under
 };
@@ -451,7 +464,8 @@ void tell_unreachable(Session& session, std::vector<ServerStatus>& servers) {
     std::uint64_t last = 0;
     for (const Name& name : *names) {
       const std::vector<std::uint32_t>& targets = name.attributes.targets;
-      if (std::find(targets.begin(), targets.end(), one.server) == targets.end()) continue;
+      const auto is_there = [&](std::uint32_t target) { return session.server_of(target) == one.server; };
+      if (std::none_of(targets.begin(), targets.end(), is_there)) continue;
       if (std::exchange(last, name.attributes.file) == name.attributes.file) continue;  // with a relayout under way
       ++*one.unreachable_files;
       if (one.unreachable_paths.size() < kMostPaths) one.unreachable_paths.push_back(name.path);
@@ -475,6 +489,11 @@ std::vector<ServerStatus> FileSystem::server_status() const {
       one.bytes_out = static_cast<std::int64_t>(counters->bytes_out);
       one.views = static_cast<std::int64_t>(counters->views);
       one.clients = static_cast<std::int64_t>(counters->peers);
+      if (counters->identifies <= wire::Identifies::MAX)
+        one.identifies = static_cast<ServerStatus::Identifies>(counters->identifies);
+      if (counters->encrypts <= wire::Encrypts::MAX)
+        one.encrypts = static_cast<ServerStatus::Encrypts>(counters->encrypts);
+      one.squashes_root = counters->squashes_root;
     }
     all.push_back(std::move(one));
   }

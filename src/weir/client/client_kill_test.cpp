@@ -52,7 +52,7 @@ constexpr const char* kStore = "WEIR_CLIENT_TEST_STORE";
 constexpr const char* kOthers = "WEIR_CLIENT_TEST_OTHERS";  // addresses of the servers from 1 on, each with a blank
 constexpr int kTellFd = 3;                                  // where it tells its address, or what is wrong
 
-net::Key test_key() { return {net::Bytes(32, std::byte{42})}; }
+net::Key test_key() { return {net::Bytes(32, std::byte{42}), net::Key::Holder::kServers}; }
 
 void tell(const std::string& line) { static_cast<void>(!::write(kTellFd, line.data(), line.size())); }
 

@@ -10,14 +10,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <weir/base/descriptor.h>
-#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
+#include <weir/config/toml.h>
 
 namespace weir::client {
 
@@ -41,7 +40,7 @@ Result<net::Key> key_of(const std::string& path, const toml::table& table) {
     return wrong(path, "`key` must have 64 hex digits");
   }
   if (const auto name = table["key_file"].value<std::string>()) {
-    return net::Key::load((std::filesystem::path(path).parent_path() / *name).string());
+    return net::Key::load((std::filesystem::path(path).parent_path() / *name).string(), net::Key::Holder::kClients);
   }
   return wrong(path, "it has neither `key` nor `key_file`");
 }
@@ -99,17 +98,15 @@ bool write_all(int descriptor, std::string_view text) {
 
 Result<ConnectionFile> ConnectionFile::read(const std::string& path) {
   WEIR_TRY(const std::string text, read_private(path));
-  try {
-    return from_table(path, toml::parse(text, path));
-  } catch (const toml::parse_error& error) {
-    return wrong(path, concat("line ", error.source().begin.line, ": ", error.description()));
-  }
+  const Result<toml::table> table = config::parse(text);
+  return table.is_ok() ? from_table(path, *table) : wrong(path, table.status().message());
 }
 
 Status ConnectionFile::write(const std::string& path) const {
   toml::array addresses;
   for (const net::Address& server : servers) addresses.push_back(server.text);
-  const toml::table table{{"version", kFileVersion}, {"key", key.to_hex()}, {"servers", std::move(addresses)}};
+  const toml::table table{
+      {"version", kFileVersion}, {"key", key.for_clients().to_hex()}, {"servers", std::move(addresses)}};
   std::ostringstream text;
   text << table << '\n';
 
@@ -124,9 +121,9 @@ Status ConnectionFile::write(const std::string& path) const {
   return os_error(ErrorCode::kIoError, concat("connection file ", path, ": cannot write"), error);
 }
 
-Result<std::string> default_connection_file() {
-  const auto below = [](const char* variable, const char* name) -> std::optional<std::string> {
-    const std::string folder = environment(variable);
+Result<std::string> default_connection_file(const runtime::Settings& settings) {
+  const auto below = [&settings](const char* variable, const char* name) -> std::optional<std::string> {
+    const std::string folder = settings.get(variable);
     return folder.empty() ? std::nullopt : std::optional(folder + name);
   };
   if (const auto path = below("XDG_RUNTIME_DIR", "/weir/fs.toml")) return *path;

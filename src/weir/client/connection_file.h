@@ -28,6 +28,6 @@ struct ConnectionFile {
 
 /// Where `weir up` puts it if not told otherwise: $XDG_RUNTIME_DIR/weir/fs.toml, or ~/.weir/fs.toml.
 /// \error kInvalidArgument if neither XDG_RUNTIME_DIR nor HOME is set
-Result<std::string> default_connection_file();
+Result<std::string> default_connection_file(const runtime::Settings& settings = *runtime::system_runtime().settings);
 
 }  // namespace weir::client

@@ -43,7 +43,7 @@ TEST_F(ConnectionFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(info.st_mode & 0777, 0600U);
   const auto read = ConnectionFile::read(path_);
   ASSERT_THAT(read, IsOk());
-  EXPECT_EQ(read->key.bytes, file.key.bytes);
+  EXPECT_EQ(read->key.bytes, file.key.for_clients().bytes);
   EXPECT_EQ(read->servers, file.servers);
   ASSERT_THAT(file.write(path_), IsOk());  // replaces
 }

@@ -1,27 +1,28 @@
 #include <weir/client/file_system.h>
 
 #include <algorithm>
+#include <map>
 
-#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
 #include <weir/client/internal/about.h>
 #include <weir/client/internal/bound_view.h>
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
+#include <weir/client/internal/watched_operation.h>
 #include <weir/net/net.h>
 #include <weir/storage/store.h>
 #include <weir/wire/found_files.h>
 
 namespace weir::client {
 
-using internal::Access;
 using internal::BoundView;
 using internal::Incarnation;
 using internal::look_up;
 using internal::OpenFile;
 using internal::Repeat;
 using internal::Session;
+using internal::ViewAccess;
 
 namespace {
 
@@ -30,7 +31,7 @@ constexpr std::uint32_t kListAtOnce = 1000;
 Result<std::shared_ptr<OpenFile>> open_with(const std::shared_ptr<Session>& session, const std::string& path,
                                             const wire::AttributesT& attributes) {
   auto unsynced = std::make_shared<internal::Unsynced>(session->server_count());
-  WEIR_TRY(auto incarnation, Incarnation::create(path, attributes, std::move(unsynced)));
+  WEIR_TRY(auto incarnation, Incarnation::create(*session, path, attributes, std::move(unsynced)));
   return std::make_shared<OpenFile>(session, path, std::move(incarnation));
 }
 
@@ -44,13 +45,6 @@ Status change_attributes(Session& session, const std::string& path, wire::SetAtt
   WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(set)));
   (void)internal::write_about(session, path, now);
   return Status::ok();
-}
-
-// Removes the subfiles of what is no more.
-Status clean_up(Session& session, const std::string& path, const wire::AttributesT& attributes) {
-  if (attributes.file == 0 || attributes.is_directory) return Status::ok();
-  WEIR_TRY(const auto gone, Incarnation::create(path, attributes));
-  return remove_subfiles(session, *gone);
 }
 
 }  // namespace
@@ -72,15 +66,19 @@ Result<FileSystem> FileSystem::connect(const ConnectionFile& servers, const Conn
 Result<File> FileSystem::create(const std::string& path, const layout::Partition& layout,
                                 const CreateOptions& options) const {
   WEIR_RETURN_IF_ERROR(layout.validate());
-  wire::CreateT create;
-  create.path = path;
-  create.layout = wire::to_bytes(layout);
-  create.mode = options.mode;
-  create.exclusive = options.exclusive;
-  create.targets = options.targets;
-  create.stores = session_->stores();
+  const auto create = [&] {
+    wire::CreateT table;
+    table.path = path;
+    table.layout = wire::to_bytes(layout);
+    table.mode = options.mode;
+    table.exclusive = options.exclusive;
+    table.targets = options.targets;
+    table.stores = session_->stores();
+    table.access = static_cast<std::uint8_t>(options.access);
+    return table;
+  };
   WEIR_TRY(const wire::AttributesT attributes,
-           session_->call<wire::AttributesT>(0, std::move(create), options.exclusive ? Repeat::kNever : Repeat::kSafe));
+           session_->call_by_table<wire::AttributesT>(create, options.exclusive ? Repeat::kNever : Repeat::kSafe));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
   if (internal::write_about(*session_, path, attributes).is_ok() &&
       attributes.targets.size() <= wire::kDescribedAtOnce) {
@@ -89,8 +87,8 @@ Result<File> FileSystem::create(const std::string& path, const layout::Partition
   return File(std::move(open));
 }
 
-Result<File> FileSystem::open(const std::string& path) const {
-  WEIR_TRY(const wire::AttributesT attributes, look_up(*session_, path));
+Result<File> FileSystem::open(const std::string& path, Access access) const {
+  WEIR_TRY(const wire::AttributesT attributes, look_up(*session_, path, static_cast<std::uint8_t>(access)));
   WEIR_TRY(auto open, open_with(session_, path, attributes));
   return File(std::move(open));
 }
@@ -114,7 +112,7 @@ Result<Stat> FileSystem::stat(const std::string& path) const {
             .layout = {},
             .subfiles = {}};
   if (stat.is_directory) return stat;
-  WEIR_TRY(const auto file, Incarnation::create(path, attributes));
+  WEIR_TRY(const auto file, Incarnation::create(*session_, path, attributes));
   stat.layout = file->layout();
   auto calls = internal::calls_to_subfiles(*session_, *file, [&](std::uint32_t element) {
     wire::InspectT inspect;
@@ -125,7 +123,8 @@ Result<Stat> FileSystem::stat(const std::string& path) const {
   for (const internal::Outgoing& call : calls) {
     WEIR_TRY(const wire::SubfileInfoT info, session_->answer<wire::SubfileInfoT>(call));
     stat.size = std::max(stat.size, info.file_end);
-    stat.subfiles.push_back({call.server, session_->address_of(call.server).text, info.length, info.stored_bytes});
+    stat.subfiles.push_back({file->targets()[stat.subfiles.size()], session_->address_of(call.server).text, info.length,
+                             info.stored_bytes});
   }
   return stat;
 }
@@ -133,8 +132,7 @@ Result<Stat> FileSystem::stat(const std::string& path) const {
 Status FileSystem::remove(const std::string& path) const {
   wire::RemoveT remove;
   remove.path = path;
-  WEIR_TRY(const wire::AttributesT gone, session_->call<wire::AttributesT>(0, std::move(remove), Repeat::kNever));
-  return clean_up(*session_, path, gone);
+  return session_->call<wire::AttributesT>(0, std::move(remove), Repeat::kNever).status();
 }
 
 Status FileSystem::remove_directory(const std::string& path) const {
@@ -155,15 +153,12 @@ Status FileSystem::rename(const std::string& from, const std::string& to) const 
   wire::RenameT rename;
   rename.from = from;
   rename.to = to;
-  internal::Outgoing call{0, wire::encode_request(std::move(rename), session_->timeout_ms()), {}, {}, {}};
-  session_->run({&call, 1}, Repeat::kNever);
-  WEIR_TRY(const wire::ReplyHeadT head, session_->decode(0, *call.result));
+  WEIR_RETURN_IF_ERROR(session_->call<wire::AttributesT>(0, std::move(rename), Repeat::kNever).status());
   if (session_->keeps_about()) {
     const Result<wire::AttributesT> moved = look_up(*session_, to);
     if (moved.is_ok()) (void)internal::write_about(*session_, to, *moved);
   }
-  const wire::AttributesT* replaced = head.answer.AsAttributes();
-  return replaced == nullptr ? Status::ok() : clean_up(*session_, to, *replaced);
+  return Status::ok();
 }
 
 Result<std::vector<Entry>> FileSystem::list(const std::string& path) const {
@@ -207,14 +202,17 @@ Status FileSystem::set_layout(const std::string& path, const layout::Partition& 
   if (size > 0) {
     return invalid_argument(concat("set_layout of ", path, ": it has ", size, " bytes already; use relayout"));
   }
-  wire::SetAttributesT set;
-  set.path = path;
-  set.layout = wire::to_bytes(layout);
-  set.targets = targets;
-  set.stores = session_->stores();
-  WEIR_RETURN_IF_ERROR(change_attributes(*session_, path, std::move(set)));
-  // Empty, but clients that have the file open with the old layout must be told before they write.
-  return internal::remove_subfiles(*session_, *file.open_->incarnation());
+  const auto set = [&] {
+    wire::SetAttributesT table;
+    table.path = path;
+    table.layout = wire::to_bytes(layout);
+    table.targets = targets;
+    table.stores = session_->stores();
+    return table;
+  };
+  WEIR_TRY(const wire::AttributesT now, session_->call_by_table<wire::AttributesT>(set, Repeat::kSafe));
+  (void)internal::write_about(*session_, path, now);
+  return Status::ok();
 }
 
 Status FileSystem::relayout(const std::string& path, const layout::Partition& layout,
@@ -234,11 +232,13 @@ Status FileSystem::sync() const {
 Result<Counter> FileSystem::make_counter(Offset value) const { return Counter::make(session_, value); }
 Result<Counter> FileSystem::counter(std::uint64_t id) const { return Counter::find(session_, id); }
 
-std::uint32_t FileSystem::target_count() const { return session_->server_count(); }
+const model::Io& FileSystem::costs() const { return session_->costs(); }
+
+std::uint32_t FileSystem::target_count() const { return session_->target_count(); }
 
 std::vector<std::string> FileSystem::target_hosts() const {
   std::vector<std::string> hosts;
-  for (internal::ServerSelf& server : session_->servers()) hosts.push_back(std::move(server.host));
+  for (internal::TargetSelf& target : session_->targets()) hosts.push_back(std::move(target.host));
   return hosts;
 }
 
@@ -246,17 +246,21 @@ std::string FileSystem::this_host() { return net::Identity::of_this_process().ho
 
 Result<std::vector<TargetUsage>> FileSystem::usage(bool counts_stored) const {
   std::vector<TargetUsage> out;
-  for (std::uint32_t i = 0; i < session_->server_count(); ++i) {
+  std::map<std::uint64_t, int> targets_of_store;
+  for (const std::uint64_t store : session_->stores()) ++targets_of_store[store];
+  for (std::uint32_t i = 0; i < session_->target_count(); ++i) {
+    const std::uint32_t server = session_->server_of(i);
     wire::UsageOfT request;
     request.counts_stored = counts_stored;
-    WEIR_TRY(const wire::UsageT usage, session_->call<wire::UsageT>(i, request));
-    // Every server knows its own store only.
-    WEIR_TRY(const wire::MembersT members, session_->call<wire::MembersT>(i, wire::MembershipT{}));
-    for (const auto& server : members.servers) {
-      if (server->index != i) continue;
-      std::string disk = usage.disk == 0 ? "" : concat(server->host, " ", usage.disk);
-      out.push_back({i, server->address, server->store, usage.capacity_bytes, usage.used_bytes, usage.subfiles,
-                     std::move(disk), usage.stored_bytes});
+    WEIR_TRY(const wire::UsageT usage, session_->call<wire::UsageT>(server, request));
+    // Every server knows its own stores only.
+    WEIR_TRY(const wire::MembersT members, session_->call<wire::MembersT>(server, wire::MembershipT{}));
+    for (const auto& target : members.targets) {
+      if (target->index != i || server >= members.servers.size()) continue;
+      std::string disk = usage.disk == 0 ? "" : concat(members.servers[server]->host, " ", usage.disk);
+      if (disk.empty() && targets_of_store[target->store_id] > 1) disk = concat("store ", target->store_id);
+      out.push_back({i, members.servers[server]->address, target->store, usage.capacity_bytes, usage.used_bytes,
+                     usage.subfiles, std::move(disk), usage.stored_bytes});
     }
   }
   return out;
@@ -270,7 +274,7 @@ const std::string& File::path() const { return open_->path(); }
 layout::Partition File::layout() const { return open_->incarnation()->layout(); }
 std::vector<std::uint32_t> File::targets() const { return open_->incarnation()->targets(); }
 
-std::vector<std::byte> File::describe() const { return wire::encode_reply(open_->incarnation()->attributes()); }
+std::vector<std::byte> File::describe() const { return wire::encode_reply(open_->incarnation()->description()); }
 
 Status File::refresh(std::span<const std::byte> description) const {
   WEIR_TRY(const wire::AttributesT attributes, read_description(path(), description));
@@ -310,14 +314,16 @@ Result<FileLock> File::lock(Offset from, Offset to, bool exclusive) const {
   if (from < 0 || from >= to || to > kMaxBytes) {
     return out_of_range(concat("lock of ", path(), ": bytes ", from, " to ", to));
   }
-  auto state = std::make_unique<FileLock::State>(
-      FileLock::State{open_->shared_session(), open_->incarnation()->file(), from, to, random_id()});
+  auto state =
+      std::make_unique<FileLock::State>(FileLock::State{open_->shared_session(), open_->incarnation()->file(), from, to,
+                                                        open_->session().options().runtime.random->id()});
   wire::LockT lock;
   lock.file = state->file;
   lock.range = std::make_unique<wire::Range>(from, to);
   lock.exclusive = exclusive;
   lock.owner = state->owner;
   lock.wait = true;
+  lock.capability = open_->incarnation()->capability().bytes();
   const Status status = state->session->call<wire::DoneT>(0, std::move(lock)).status();
   if (status.is_ok()) return FileLock(std::move(state));
   if (status.code() == ErrorCode::kTimedOut) {
@@ -359,7 +365,7 @@ Status View::write(Offset from, Offset bytes, const ConstMemory& memory) const {
 }
 
 Status View::read(std::span<const ReadPart> parts) const {
-  std::vector<Access> accesses;
+  std::vector<ViewAccess> accesses;
   for (const ReadPart& part : parts) {
     accesses.push_back({false, part.from, static_cast<Offset>(part.memory.size()), part.memory.data()});
   }
@@ -367,7 +373,7 @@ Status View::read(std::span<const ReadPart> parts) const {
 }
 
 Status View::write(std::span<const WritePart> parts) const {
-  std::vector<Access> accesses;
+  std::vector<ViewAccess> accesses;
   for (const WritePart& part : parts) {
     accesses.push_back(
         {true, part.from, static_cast<Offset>(part.memory.size()), const_cast<std::byte*>(part.memory.data())});
@@ -408,5 +414,18 @@ Pending& Pending::operator=(Pending&& other) noexcept = default;
 Pending::~Pending() = default;
 bool Pending::test() { return !operation_ || operation_->test(); }
 Status Pending::wait() { return operation_ ? operation_->wait() : Status::ok(); }
+
+internal::WatchedOperation& Pending::watched() {
+  if (!watched_) {
+    if (!operation_) operation_ = std::make_shared<internal::Operation>(Status::ok());
+    watched_ = std::make_shared<internal::WatchedOperation>(std::move(operation_));
+    operation_ = watched_;
+    watched_->start();
+  }
+  return *watched_;
+}
+
+void Pending::on_done(std::function<void(const Status&)> callback) { watched().on_done(std::move(callback)); }
+Result<int> Pending::descriptor() { return watched().descriptor(); }
 
 }  // namespace weir::client

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,12 @@
 #include <weir/client/counter.h>
 #include <weir/layout/element.h>
 #include <weir/layout/partition.h>
+#include <weir/model/io.h>
+#include <weir/runtime/runtime.h>
+
+namespace weir::net {
+class Network;
+}  // namespace weir::net
 
 namespace weir::client {
 
@@ -30,6 +37,7 @@ class Session;
 class OpenFile;
 class BoundView;
 class UnderWay;
+class WatchedOperation;
 }  // namespace internal
 
 struct ConnectionFile;
@@ -44,8 +52,13 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout{10000};
   /// Map memory of servers on the same host instead of sending messages, where the store allows it.
   bool direct = true;
+  /// What accesses cost, from which follows how they are made.  Nothing: as `weir model calibrate` measured it, if the
+  /// file system is found by name; otherwise the built-in costs.
+  std::optional<model::Io> costs;
   /// Connect also while server 0 is down: server_status() works, whatever needs names fails.
   bool without_names = false;
+  runtime::Runtime runtime = runtime::system_runtime();
+  net::Network* network = nullptr;  ///< Null: that of the machine.
 };
 
 struct Stat {
@@ -83,10 +96,20 @@ struct TargetUsage {
   Offset stored_bytes = -1;  ///< Of this target alone; -1: not asked for.
 };
 
+/// What owner, group and mode of a file must allow at least when it is opened.  It can then be used for all that they
+/// allow, as long as it is open, whatever becomes of its mode.
+enum class Access : std::uint8_t {
+  kAllowed = 0,  ///< Nothing: accesses that they do not allow fail.
+  kWrite = 2,
+  kRead = 4,
+  kReadWrite = 6,
+};
+
 struct CreateOptions {
   std::uint32_t mode = 0644;
   bool exclusive = false;                ///< kExists if it is there; otherwise it is opened as it is, its layout too.
   std::vector<std::uint32_t> targets{};  ///< Of each subfile; empty: round robin from a start of the file's own.
+  Access access = Access::kAllowed;      ///< To a file that is there; who makes a file may read and write it.
 };
 
 /// What an access cost, counted: the table of the View I/O paper.
@@ -95,7 +118,7 @@ struct AccessReport {
   std::int64_t messages = 0;        ///< Sent to targets for them, to register views, to map and reserve memory.
   std::int64_t index_bytes = 0;     ///< Sent to say which bytes are meant, views included.
   std::int64_t moved_bytes = 0;     ///< Moved between memory of the program and targets.
-  std::int64_t extra_bytes = 0;     ///< Of these, in vain: moved once more since a server or the layout was gone.
+  std::int64_t extra_bytes = 0;     ///< Of these, moved again because a server or the layout was gone.
   std::int64_t direct_bytes = 0;    ///< Of these, copied without any message.
   std::int64_t gathered_bytes = 0;  ///< Copied once more on the client's side, since its pieces were not in one.
 };
@@ -128,9 +151,18 @@ class Pending {
   /// Does what can be done now.  \returns true when done; then wait() tells how it went.
   bool test();
   Status wait();
+  /// Calls back when it is done, from a thread of the file system, or at once if it is done already.  `callback` must not
+  /// wait, call the file system, or drop the Pending.  For programs with event loops of their own.
+  void on_done(std::function<void(const Status&)> callback);
+  /// The same as an eventfd: can be read from (poll, epoll, asyncio) when it is done.  Of the Pending, which closes it.
+  /// \error kIoError
+  Result<int> descriptor();
 
  private:
+  internal::WatchedOperation& watched();
+
   std::shared_ptr<internal::UnderWay> operation_;
+  std::shared_ptr<internal::WatchedOperation> watched_;  // the same, if it is watched
 };
 
 struct WritePart {
@@ -267,6 +299,14 @@ struct ServerStatus {
   std::int64_t bytes_out = 0;
   std::int64_t views = 0;
   std::int64_t clients = 0;
+  /// How it identifies callers from other hosts.
+  enum class Identifies : std::uint8_t {
+    kByKernel,  ///< It has no port, so there are none.
+    kByKey,     ///< They act as the user that it runs as.
+    kByMunge,
+  } identifies = Identifies::kByKernel;
+  enum class Encrypts : std::uint8_t { kBeyondLoopback, kAlways, kOnRequest } encrypts = Encrypts::kBeyondLoopback;
+  bool squashes_root = true;  ///< Callers that are root on another host act as nobody.
   /// Of a server that did not answer: how many files have bytes there, and some of their paths; nothing if server 0
   /// does not tell.
   std::optional<std::int64_t> unreachable_files{};
@@ -303,6 +343,9 @@ struct CheckReport {
   /// renamed, say.  No fault: only a rebuild would notice.
   Offset stale_sidecars = 0;
   Offset refreshed_sidecars = 0;  ///< Those that repair brought up to date.
+  /// Sets of subfiles, of files that were removed or have another layout, that server 0 is about to remove: a server is
+  /// down, say.  No fault.
+  Offset pending_removals = 0;
   std::vector<Finding> findings;
 };
 
@@ -316,8 +359,9 @@ class FileSystem {
 
   Result<File> create(const std::string& path, const layout::Partition& layout,
                       const CreateOptions& options = {}) const;
-  Result<File> open(const std::string& path) const;
-  /// A file that another process has open, as File::describe() tells of it.  \error kCorrupt
+  /// \error kPermission if the mode does not allow the access
+  Result<File> open(const std::string& path, Access access = Access::kAllowed) const;
+  /// A file that another process of this user has open, as File::describe() tells of it.  \error kCorrupt
   Result<File> open_described(const std::string& path, std::span<const std::byte> description) const;
   Result<Stat> stat(const std::string& path) const;
   Status remove(const std::string& path) const;
@@ -344,13 +388,15 @@ class FileSystem {
   Result<Counter> counter(std::uint64_t id) const;
   /// At least 1; asks nobody.
   [[nodiscard]] std::uint32_t target_count() const;
+  /// See ConnectOptions.
+  [[nodiscard]] const model::Io& costs() const;
   /// The host that each target is on; empty: not known, since its server does not answer.  Asks each server once.
   [[nodiscard]] std::vector<std::string> target_hosts() const;
   /// The host of this process: memory of targets that have the same can be mapped.
   [[nodiscard]] static std::string this_host();
   /// `counts_stored`: stored_bytes too, for which disk stores look at every file.
   Result<std::vector<TargetUsage>> usage(bool counts_stored = false) const;
-  /// Of every server, whether it answers or not.
+  /// Of every server, whether it answers or not.  Counts are told to root and the user that servers run as; others see 0.
   [[nodiscard]] std::vector<ServerStatus> server_status() const;
   /// Compares names with subfiles.  A file that is written meanwhile is no error.
   Result<CheckReport> check(const CheckOptions& options = {}) const;

@@ -16,6 +16,7 @@
 #include <weir/client/testing/cluster.h>
 #include <weir/embedded/embedded.h>
 #include <weir/layout/language.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/faulty_store.h>
 #include <weir/storage/memory_store.h>
@@ -369,7 +370,7 @@ TEST(MissingTargetTest, ServersAndStoresThatAFileHasBytesOnAndThatAreNotThereAre
   ASSERT_THAT(report->findings, SizeIs(2));
   for (const Finding& finding : report->findings) EXPECT_EQ(finding.kind, Finding::Kind::kMissing);
   EXPECT_THAT(report->findings[0].what, AllOf(HasSubstr("/x: subfile 0"), HasSubstr("that is lost")));
-  EXPECT_THAT(report->findings[1].what, AllOf(HasSubstr("/x: subfile 1"), HasSubstr("only 1 servers")));
+  EXPECT_THAT(report->findings[1].what, AllOf(HasSubstr("/x: subfile 1"), HasSubstr("only 1 targets")));
 }
 
 TEST(UnfinishedRelayoutTest, ItsCopiesGoAndTheFileStays) {
@@ -393,8 +394,12 @@ TEST(UnfinishedRelayoutTest, ItsCopiesGoAndTheFileStays) {
 
   const auto report = fs.check({.repair = true, .read_data = false, .progress = {}});
   ASSERT_THAT(report, IsOk());
-  EXPECT_THAT(report->findings, SizeIs(2));
-  for (const Finding& finding : report->findings) EXPECT_TRUE(finding.is_repaired) << finding.what;
+  ASSERT_THAT(report->findings, SizeIs(1));
+  EXPECT_TRUE(report->findings[0].kind == Finding::Kind::kRelayout && report->findings[0].is_repaired);
+  wire::InspectT inspect;
+  inspect.subfile = std::make_unique<wire::Subfile>(after->data, 0);
+  EXPECT_THAT(session->call<wire::SubfileInfoT>(0, std::move(inspect)), StatusIs(ErrorCode::kStale))
+      << "server 0 has removed the copy";
   EXPECT_THAT(fs.list("/lost+found"), StatusIs(ErrorCode::kNotFound)) << "a copy is not worth a name";
   EXPECT_EQ(*fs.open("/x")->size(), 100);
   EXPECT_THAT(fs.check()->findings, IsEmpty());
@@ -418,10 +423,10 @@ TEST(RepairFaultTest, AFailureAtAnyStepLosesNothing) {
     about.attributes->layout = wire::to_bytes(*layout::parse("stripe(unit=4, over=1)"));
     about.attributes->targets = {0};
     const std::vector<std::uint8_t> sidecar = wire::encode_about(about);
-    ASSERT_THAT(store->keep_about({500, 0}, std::as_bytes(std::span(sidecar))), IsOk());
+    ASSERT_THAT(storage::Blocking(*store).keep_about({500, 0}, std::as_bytes(std::span(sidecar))), IsOk());
     for (const auto& [data, text] : std::map<std::uint64_t, std::string>{{500, known}, {501, unknown}}) {
       const storage::WritePiece piece{0, std::as_bytes(std::span(text))};
-      ASSERT_THAT(store->write({data, 0}, {&piece, 1}, static_cast<Offset>(text.size())), IsOk());
+      ASSERT_THAT(storage::Blocking(*store).write({data, 0}, {&piece, 1}, static_cast<Offset>(text.size())), IsOk());
     }
     const auto faults =
         std::make_shared<Faults>(FaultOptions{.fail_at = start < 0 ? FaultOptions::kNever : start + step});

@@ -1,6 +1,8 @@
 // Files that are written, read and renamed while they get another layout.
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +18,7 @@
 #include <weir/client/internal/session.h>
 #include <weir/client/testing/cluster.h>
 #include <weir/layout/language.h>
+#include <weir/net/net.h>
 #include <weir/wire/wire.h>
 
 namespace weir::client {
@@ -302,6 +305,149 @@ TEST_P(RelayoutTest, OneWhoseFencesFellIsNotDone) {
   EXPECT_EQ(fs.open("/file")->layout().element_count(), 2);
 }
 
+// ---------------------------------------------------------------- servers move the bytes
+
+/// The machine's network, as one client uses it: counts bytes of bodies, both ways.
+class CountingNetwork final : public net::Network {
+ public:
+  class CountingConnection final : public net::Connection {
+   public:
+    CountingConnection(std::unique_ptr<net::Connection> inner, std::shared_ptr<std::atomic<std::size_t>> bytes)
+        : inner_(std::move(inner)), bytes_(std::move(bytes)) {}
+    void call(net::Call call) override {
+      *bytes_ += call.body.size();
+      call.done = [bytes = bytes_, done = std::move(call.done)](Result<net::Reply> reply) {
+        if (reply.is_ok()) *bytes += reply->body_bytes;
+        done(std::move(reply));
+      };
+      inner_->call(std::move(call));
+    }
+    [[nodiscard]] bool is_open() const override { return inner_->is_open(); }
+    [[nodiscard]] const net::Address& address() const override { return inner_->address(); }
+
+   private:
+    std::unique_ptr<net::Connection> inner_;
+    std::shared_ptr<std::atomic<std::size_t>> bytes_;
+  };
+  class CountingCaller final : public net::Caller {
+   public:
+    CountingCaller(std::unique_ptr<net::Caller> inner, std::shared_ptr<std::atomic<std::size_t>> bytes)
+        : inner_(std::move(inner)), bytes_(std::move(bytes)) {}
+    std::unique_ptr<net::Connection> connect(const net::Address& address, const net::Key& key,
+                                             net::Deadline deadline) override {
+      return std::make_unique<CountingConnection>(inner_->connect(address, key, deadline), bytes_);
+    }
+    void progress() override { inner_->progress(); }
+    void wait(net::Deadline deadline) override { inner_->wait(deadline); }
+    void wake() override { inner_->wake(); }
+
+   private:
+    std::unique_ptr<net::Caller> inner_;
+    std::shared_ptr<std::atomic<std::size_t>> bytes_;
+  };
+
+  Result<std::unique_ptr<net::Caller>> make_caller(const net::Address& address,
+                                                   const runtime::Runtime& runtime) override {
+    WEIR_TRY(auto inner, net::system_network().make_caller(address, runtime));
+    return std::unique_ptr<net::Caller>(std::make_unique<CountingCaller>(std::move(inner), bytes_));
+  }
+  Result<std::unique_ptr<net::Listener>> listen(const net::Address& address, const net::Key& key, net::Handler& handler,
+                                                const net::ListenOptions& options) override {
+    return net::system_network().listen(address, key, handler, options);
+  }
+  [[nodiscard]] std::size_t bytes() const { return *bytes_; }
+
+ private:
+  std::shared_ptr<std::atomic<std::size_t>> bytes_ = std::make_shared<std::atomic<std::size_t>>(0);
+};
+
+TEST_P(RelayoutTest, BytesDoNotPassTheClient) {
+  const Cluster cluster(options());
+  CountingNetwork network;
+  ConnectOptions counted;
+  counted.direct = false;
+  counted.network = &network;
+  const FileSystem fs(*internal::Session::connect(cluster.addresses(), cluster.key(), counted));
+  Bytes bytes(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 4096);
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, bytes), IsOk());
+  ASSERT_EQ(network.bytes(), kSize) << "counts";
+  ASSERT_THAT(fs.relayout("/file", narrow()), IsOk());
+  // Short pieces, in another order: by registered views.
+  ASSERT_THAT(fs.relayout("/file", parsed_layout("hpf(shape=[2048,256], elem=8, dist=(*,BLOCK), grid=[1,3], order=F)")),
+              IsOk());
+  ASSERT_THAT(fs.relayout("/file", parsed_layout("tiles(shape=[2048,256], elem=8, tile=[100,30], over=5)")), IsOk());
+  EXPECT_EQ(network.bytes(), kSize);
+  EXPECT_TRUE(contents(fs, "/file") == bytes);
+}
+
+TEST_P(RelayoutTest, HolesStayHoles) {
+  const Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  const auto end = static_cast<Offset>(16 * kSize);
+  ASSERT_THAT(fs.create("/file", wide())->linear()->write(end, filled(1, 1)), IsOk());
+  ASSERT_THAT(fs.relayout("/file", narrow()), IsOk());
+  const Result<Stat> stat = fs.stat("/file");
+  ASSERT_THAT(stat, IsOk());
+  EXPECT_EQ(stat->size, end + 1);
+  Offset stored = 0;
+  for (const Stat::Subfile& subfile : stat->subfiles) stored += subfile.stored_bytes;
+  EXPECT_LE(stored, end / 4);
+}
+
+/// The first time that progress is told, but before all is done.
+struct Midway {
+  explicit Midway(std::function<void()> what) : run(std::move(what)) {
+    options.progress = [this](Offset done, Offset all) {
+      if (has_run || done >= all) return;
+      has_run = true;
+      run();
+    };
+  }
+  std::function<void()> run;
+  RelayoutOptions options;
+  bool has_run = false;
+};
+
+constexpr std::size_t kLongSize = 10 * kSize;  // more than is pulled at a time
+
+TEST_P(RelayoutTest, OneWhosePullingServerDiesIsNotDone) {
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  ASSERT_THAT(fs.create("/file", narrow(), {.targets = {0, 1}})->linear()->write(0, filled(kLongSize, 1)), IsOk());
+  Midway midway([&] { cluster.stop(2); });
+  midway.options.targets = {2, 0};
+  const Status status = fs.relayout("/file", parsed_layout("stripe(unit=64K, over=2)"), midway.options);
+  EXPECT_TRUE(midway.has_run);
+  EXPECT_THAT(status, StatusIs(ErrorCode::kUnavailable, HasSubstr("server 2")));
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 1));
+  EXPECT_THAT(fs.open("/file")->linear()->write(0, filled(kLongSize, 2)), IsOk()) << "writers go on";
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
+  // What it had pulled goes when it is back; with a store in memory it is gone already.
+  cluster.start(2);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (fs.check()->pending_removals > 0) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  EXPECT_EQ(fs.usage()->at(2).subfiles, 0);
+  EXPECT_TRUE(fs.check()->findings.empty());
+}
+
+TEST_P(RelayoutTest, OneOfWhoseOldServersDiesIsNotDone) {
+  Cluster cluster(options());
+  const FileSystem fs = cluster.connect();
+  ASSERT_THAT(fs.create("/file", narrow(), {.targets = {1, 2}})->linear()->write(0, filled(kLongSize, 1)), IsOk());
+  ASSERT_THAT(fs.open("/file")->sync(), IsOk());
+  Midway midway([&] { cluster.stop(1); });
+  midway.options.targets = {0, 2};
+  const Status status = fs.relayout("/file", parsed_layout("stripe(unit=64K, over=2)"), midway.options);
+  EXPECT_TRUE(midway.has_run);
+  EXPECT_THAT(status, StatusIs(ErrorCode::kUnavailable, HasSubstr("server 1")));
+  EXPECT_EQ(layout::print(fs.open("/file")->layout()), layout::print(narrow()));
+  cluster.start(1);
+  if (std::string(GetParam().store) != "disk") return;  // memory does not outlive a restart
+  EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 1));
+  EXPECT_THAT(fs.open("/file")->linear()->write(0, filled(kSize, 2)), IsOk());
+}
+
 /// Begins a relayout of /file, of two subfiles, and goes as far as to confirm its fences.
 class Confirmed {
  public:
@@ -339,6 +485,16 @@ class Confirmed {
  private:
   std::shared_ptr<internal::Session> session_;
 };
+
+/// Writes a byte to a subfile of a file as it was.
+Status write_old(internal::Session& session, const wire::AttributesT& file, std::uint32_t element) {
+  wire::WritePiecesT write;
+  write.subfile = std::make_unique<wire::Subfile>(file.data, element);
+  write.pieces.emplace_back(0, 1);
+  const std::byte byte{9};
+  internal::Outgoing call{file.targets[element], wire::encode_request(std::move(write), 10'000), {&byte, 1}, {}, {}};
+  return session.run_all({&call, 1});
+}
 
 class AbandonedTest : public RelayoutTest {
  protected:
@@ -420,33 +576,45 @@ TEST_P(AbandonedTest, ACommittedRelayoutStays) {
   EXPECT_EQ(fs.open("/file")->layout().element_count(), 3);
   EXPECT_TRUE(contents(fs, "/file") == filled(kSize, 2));
   const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
-  wire::InspectT inspect;
-  inspect.subfile = std::make_unique<wire::Subfile>(before.data, 0);
-  const auto info = session->call<wire::SubfileInfoT>(before.targets[0], std::move(inspect));
-  ASSERT_THAT(info, IsOk());
-  EXPECT_NE(info->fence, 0u);
+  EXPECT_THAT(write_old(*session, before, 0), StatusIs(ErrorCode::kStale));
 }
 
 // The same for a writer that looked up the file before the commit, and looks at its fences after it.
-TEST_P(AbandonedTest, FencesOfACommittedRelayoutStayUp) {
+TEST_P(AbandonedTest, OldSubfilesOfACommittedRelayoutAreNeverWritten) {
   const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
-  const auto old_file = *internal::Incarnation::create("/file", *internal::look_up(*session, "/file"));
+  const auto before = *internal::look_up(*session, "/file");
+  const auto old_file = *internal::Incarnation::create(*session, "/file", before);
   {
     Confirmed done(cluster);
     ASSERT_THAT(done.end(true), IsOk());
   }
-  const auto inspect_subfile = [&](std::uint32_t element) {
-    wire::InspectT inspect;
-    inspect.subfile = internal::to_wire(old_file->subfile(element));
-    return *session->call<wire::SubfileInfoT>(old_file->server_of(element), std::move(inspect));
-  };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (std::uint32_t element = 0; element < 2; ++element) {
-    while (!inspect_subfile(element).fence_abandoned) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    EXPECT_THAT(write_old(*session, before, element), StatusIs(ErrorCode::kStale)) << element;
   }
   EXPECT_THAT(internal::end_abandoned_relayouts(*session, *old_file), IsOk());
-  for (std::uint32_t element = 0; element < 2; ++element) EXPECT_NE(inspect_subfile(element).fence, 0u) << element;
+  for (std::uint32_t element = 0; element < 2; ++element) {
+    EXPECT_THAT(write_old(*session, before, element), StatusIs(ErrorCode::kStale)) << element;
+  }
   EXPECT_EQ(fs.open("/file")->layout().element_count(), 3);
+}
+
+// A server was down at the commit, and comes back with its old subfile: that is fenced until server 0 has removed it.
+TEST_P(AbandonedTest, OldSubfilesOnAServerThatWasDownGoWhenItIsBack) {
+  if (std::string(GetParam().store) != "disk") GTEST_SKIP() << "memory does not outlive a restart";
+  const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
+  wire::AttributesT before;
+  {
+    Confirmed done(cluster);
+    before = done.before;
+    cluster.stop(1);
+    ASSERT_THAT(done.end(true), IsOk()) << "the client does not wait for a server that is down";
+  }
+  cluster.start(1);
+  EXPECT_THAT(write_old(*session, before, 1), StatusIs(ErrorCode::kStale)) << "fenced, or gone";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (fs.check()->pending_removals > 0) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  EXPECT_THAT(write_old(*session, before, 1), StatusIs(ErrorCode::kStale));
+  EXPECT_TRUE(fs.check()->findings.empty());
 }
 
 TEST_P(AbandonedTest, FencesOfRemovedFilesAreDropped) {
@@ -456,15 +624,13 @@ TEST_P(AbandonedTest, FencesOfRemovedFilesAreDropped) {
     const Confirmed gone(cluster);
     const auto session = *internal::Session::connect(cluster.addresses(), cluster.key(), {});
     wire::RemoveT remove;
-    remove.path = "/file";  // and nobody removes the subfiles
+    remove.path = "/file";
     ASSERT_THAT(session->call<wire::AttributesT>(0, std::move(remove)), IsOk());
-  }
-  const auto repaired = fs.check({.repair = true, .progress = {}});
-  ASSERT_THAT(repaired, IsOk());
-  EXPECT_EQ(repaired->findings.size(), 2u);
-  for (const Finding& finding : repaired->findings) {
-    EXPECT_TRUE(finding.is_repaired);
-    EXPECT_THAT(finding.what, HasSubstr("belongs to no file"));
+    for (std::uint32_t server = 0; server < 3; ++server) {
+      const auto listed = session->call<wire::SubfilesT>(server, wire::ListSubfilesT{});
+      ASSERT_THAT(listed, IsOk());
+      EXPECT_TRUE(listed->fences.empty() && listed->subfiles.empty()) << server;
+    }
   }
   EXPECT_TRUE(fs.check()->findings.empty());
 }

@@ -32,7 +32,7 @@ layout::Partition one_subfile() { return *layout::parse("stripe(unit=4K, over=1)
 class ScriptedServer final : public net::Handler {
  public:
   ScriptedServer() : address{concat("local:scripted-", ::getpid(), "-", ++number_)} {
-    auto made = net::listen(address, key, *this);
+    auto made = net::system_network().listen(address, key, *this, {});
     EXPECT_THAT(made, IsOk());
     listener_ = std::move(*made);
     thread_ = std::thread([this] { listener_->run(); });
@@ -57,7 +57,15 @@ class ScriptedServer final : public net::Handler {
       case wire::Operation::Lookup:
         if (knows_file) return request.reply(wire::encode_reply(attributes(), 1));
         return;
-      case wire::Operation::RegisterView: return request.reply(wire::encode_reply(wire::DoneT{}, 1));
+      case wire::Operation::Present:
+      case wire::Operation::RegisterView:
+        if (registers_late) return registrations_.push_back(std::move(request));
+        return request.reply(wire::encode_reply(wire::DoneT{}, 1));
+      case wire::Operation::WriteView:
+        for (net::Request& first : std::exchange(registrations_, {})) {
+          first.reply(wire::encode_reply(wire::DoneT{}, 1));
+        }
+        return request.reply(wire::encode_reply(wire::DoneT{}, 1));
       case wire::Operation::ReadView: {
         const wire::Range& range = *head->operation.AsReadView()->range;
         return request.reply(wire::encode_reply(wire::DoneT{}, 1), body(range.to() - range.from()));
@@ -86,19 +94,24 @@ class ScriptedServer final : public net::Handler {
   const net::Address address;
   const net::Key key = net::Key::random();
   std::atomic<bool> knows_file = false;
-  std::atomic<Offset> missing_bytes = 0;  // of bodies
+  std::atomic<bool> registers_late = false;  // capabilities and views: only when they are first written to
+  std::atomic<Offset> missing_bytes = 0;     // of bodies
 
  private:
   [[nodiscard]] wire::MembersT members() const {
     wire::MembersT answer;
     auto server = std::make_unique<wire::ServerT>();
     server->address = address.text;
-    server->store_id = 7;
     answer.servers.push_back(std::move(server));
+    auto target = std::make_unique<wire::TargetT>();
+    target->store_id = 7;
+    answer.targets.push_back(std::move(target));
     return answer;
   }
   static wire::AttributesT attributes() {
     wire::AttributesT answer;
+    answer.rights = 6;  // to read and to write
+    answer.capability = {1, 2, 3};
     answer.file = 10;
     answer.data = 10;
     answer.layout = wire::to_bytes(one_subfile());
@@ -114,6 +127,7 @@ class ScriptedServer final : public net::Handler {
   const net::Bytes bytes_ = net::Bytes(1 << 20, std::byte{1});
   std::mutex mutex_;
   std::map<wire::Operation, int> counts_;
+  std::vector<net::Request> registrations_;  // the listener's thread's
   std::unique_ptr<net::Listener> listener_;
   std::thread thread_;
 };
@@ -141,6 +155,26 @@ TEST(LostAnswerTest, WhatMustNotBeDoneTwiceIsAskedForOnce) {
   server.knows_file = true;
   EXPECT_THAT(fs->relayout("/x", one_subfile()), is_lost);
   EXPECT_EQ(server.count(wire::Operation::BeginRelayout), 1);
+}
+
+// If the client awaited the answer to the registration, the write would never come.
+TEST(FirstWriteTest, TakesOneRoundTrip) {
+  ScriptedServer server;
+  server.knows_file = true;
+  server.registers_late = true;
+  const auto fs = server.connect();
+  ASSERT_THAT(fs, IsOk());
+  const auto view = fs->open("/x")->linear();
+  ASSERT_THAT(view, IsOk());
+  EXPECT_EQ(view->report().messages, 0);
+  const std::vector<std::byte> few(100);
+  ASSERT_THAT(view->write(0, few), IsOk());
+  EXPECT_EQ(view->report().messages, 2);
+  ASSERT_THAT(view->write(0, few), IsOk());
+  EXPECT_EQ(view->report().messages, 3);
+  EXPECT_EQ(server.count(wire::Operation::Present), 1);
+  EXPECT_EQ(server.count(wire::Operation::RegisterView), 1);
+  EXPECT_EQ(server.count(wire::Operation::WriteView), 2);
 }
 
 TEST(ShortBodyTest, IsAnErrorHoweverItIsRead) {

@@ -1,8 +1,9 @@
 // A store that takes longer than clients are patient: as long as its server lives, they wait.
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <weir/client/file_system.h>
 #include <weir/client/testing/cluster.h>
 #include <weir/layout/language.h>
+#include <weir/net/net.h>
 #include <weir/storage/memory_store.h>
 
 namespace weir::client {
@@ -23,37 +25,28 @@ using weir::testing::IsOk;
 constexpr std::chrono::milliseconds kTimeout{1500};
 constexpr std::chrono::milliseconds kSlow = kTimeout * 3 / 2;
 
-/// Memory that is as slow as a disk under load.
+/// Memory whose writes and syncs are as slow as those of a disk under load.
 class SlowStore final : public storage::Store {
  public:
-  SlowStore() : store_(std::move(*storage::make_memory_store({}))) {}
-  Status read(storage::SubfileId id, std::span<const storage::ReadPiece> pieces) override {
-    return store_->read(id, pieces);
+  void submit(storage::IoBatch batch, storage::Completion done) override {
+    const auto is_slow = [](const storage::Operation& operation) {
+      return std::holds_alternative<storage::op::Write>(operation.what) ||
+             std::holds_alternative<storage::op::Sync>(operation.what);
+    };
+    if (std::ranges::none_of(batch.operations, is_slow)) return store_->submit(std::move(batch), std::move(done));
+    loop_->at(net::Clock::now() + kSlow,
+              [this, batch = std::move(batch), done = std::move(done)] { store_->submit(batch, done); });
   }
-  Status write(storage::SubfileId id, std::span<const storage::WritePiece> pieces, Offset file_end) override {
-    std::this_thread::sleep_for(kSlow);
-    return store_->write(id, pieces, file_end);
-  }
-  Status truncate(storage::SubfileId id, Offset length, Offset file_end) override {
-    return store_->truncate(id, length, file_end);
-  }
-  Status reserve(storage::SubfileId id, Offset from, Offset to) override { return store_->reserve(id, from, to); }
-  Status sync(storage::SubfileId id) override {
-    std::this_thread::sleep_for(kSlow);
-    return store_->sync(id);
-  }
-  Result<storage::SubfileInfo> info(storage::SubfileId id) override { return store_->info(id); }
-  Status remove(storage::SubfileId id) override { return store_->remove(id); }
-  Result<storage::Usage> usage() override { return store_->usage(); }
-  Result<std::vector<storage::SubfileId>> list() override { return store_->list(); }
+  void stop() override { store_->stop(); }
+  storage::Loop* deliver_to(storage::Loop* loop) override { return std::exchange(loop_, loop); }
+  [[nodiscard]] storage::Capabilities capabilities() const override { return {}; }
   [[nodiscard]] std::uint64_t id() const override { return store_->id(); }
-  [[nodiscard]] bool waits() const override { return true; }
 
  private:
-  std::unique_ptr<storage::Store> store_;
+  std::unique_ptr<storage::Store> store_ = std::move(*storage::make_memory_store({}));
+  storage::Loop* loop_ = nullptr;
 };
 
-// A small write is made by the thread that answers, a sync by the one for the store.
 TEST(SlowStoreTest, IsNoError) {
   ClusterOptions options;
   options.transport = "tcp";

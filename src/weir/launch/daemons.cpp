@@ -59,7 +59,7 @@ struct Child {
   Pipe to;
 };
 
-Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const net::Key& key) {
+Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const net::Key& secret) {
   WEIR_TRY(PipeEnds up, make_pipe());
   WEIR_TRY(PipeEnds down, make_pipe());
   const pid_t middle = ::fork();
@@ -67,11 +67,11 @@ Result<Child> start_one(const DaemonOptions& options, std::uint32_t index, const
   if (middle == 0) {
     const pid_t server = ::fork();
     if (server != 0) ::_exit(server < 0 ? 1 : 0);
-    const Session session = options.follows_parent ? Session::kCallers : Session::kOwn;
+    const ProcessSession session = options.follows_parent ? ProcessSession::kCallers : ProcessSession::kOwn;
     settle_in_background(session, options.log_file, down.read.get(), up.write.get());
     Pipe out = std::move(up.write);
     out.write_line(std::to_string(::getpid()));
-    const int code = serve(options, index, key, down.read, std::move(out));
+    const int code = serve(options, index, secret, down.read, std::move(out));
     std::fflush(nullptr);
     ::_exit(code);
   }
@@ -117,10 +117,11 @@ Status introduce_all(const std::vector<Child>& children, const std::vector<Daemo
   return Status::ok();
 }
 
-Result<std::vector<Daemon>> start_all(const DaemonOptions& options, const net::Key& key, std::vector<Child>& children) {
+Result<std::vector<Daemon>> start_all(const DaemonOptions& options, const net::Key& secret,
+                                      std::vector<Child>& children) {
   std::vector<Daemon> daemons;
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(options.servers); ++i) {
-    WEIR_TRY(Child child, start_one(options, i, key));
+    WEIR_TRY(Child child, start_one(options, i, secret));
     children.push_back(std::move(child));
     WEIR_TRY(std::string address, hear(children.back(), i, options));
     daemons.push_back({children.back().process, {std::move(address)}, Pipe()});
@@ -139,6 +140,8 @@ Status save_processes(const DaemonOptions& options, const std::string& connectio
   for (const Process& one : processes) file << one.number << ' ' << one.started << '\n';
   file << "store " << options.store << "\ncapacity " << options.capacity_bytes << '\n';
   if (options.ahead_bytes) file << "ahead " << *options.ahead_bytes << '\n';
+  if (!options.squashes_root) file << "squash no\n";
+  if (!options.encrypts) file << "encrypt no\n";
   file.close();
   if (file && std::rename(draft.c_str(), path.c_str()) == 0) return Status::ok();
   const int error = errno;
@@ -157,11 +160,28 @@ Result<DaemonOptions> load_options(const std::string& connection) {
     const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
     if (name == "store") options.store = value;
     if (name == "capacity") options.capacity_bytes = std::strtoll(value.c_str(), nullptr, 10);
+    if (name == "squash") options.squashes_root = value != "no";
+    if (name == "encrypt") options.encrypts = value != "no";
     if (name == "ahead") options.ahead_bytes = std::strtoll(value.c_str(), nullptr, 10);
   }
   if (!options.store.empty()) return options;
   return Status(ErrorCode::kNotFound, concat(processes_path(connection), " does not say how the servers of ",
                                              connection, " were started: `weir down` and `weir up` start all of them"));
+}
+
+// `of_clients`: the key in the connection file, which must belong to it.
+Result<net::Key> load_secret(const std::string& connection, const net::Key& of_clients) {
+  const std::string path = secret_path(connection);
+  Result<net::Key> secret = net::Key::load(path, net::Key::Holder::kServers);
+  if (secret.status().code() == ErrorCode::kNotFound) {
+    return Status(ErrorCode::kNotFound,
+                  concat(path, " is missing: it has the secret that the servers of ", connection,
+                         " share, and without it none can join them; `weir down` and `weir up` start all of them"));
+  }
+  if (secret.is_ok() && secret->for_clients().bytes != of_clients.bytes) {
+    return invalid_argument(concat(path, " is not the secret of the servers in ", connection));
+  }
+  return secret;
 }
 
 Offset half_of_memory() { return Offset{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) / 2; }
@@ -199,8 +219,8 @@ Result<PipeEnds> make_pipe() {
   return PipeEnds{Pipe(ends[0]), Pipe(ends[1])};
 }
 
-void settle_in_background(Session session, const std::string& log_file, int keep_in, int keep_out) {
-  if (session == Session::kOwn) {
+void settle_in_background(ProcessSession session, const std::string& log_file, int keep_in, int keep_out) {
+  if (session == ProcessSession::kOwn) {
     ::setsid();
   } else {
     ::setpgid(0, 0);
@@ -219,7 +239,7 @@ void settle_in_background(Session session, const std::string& log_file, int keep
   ::close_range(static_cast<unsigned>(high + 1), ~0U, 0);
 }
 
-int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key, const Pipe& from_parent,
+int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& secret, const Pipe& from_parent,
           Pipe to_parent) {
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
@@ -229,15 +249,18 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
   // Before any thread is made: all of them inherit it, and only wait_for_end() takes these signals.
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
+  if (!options.encrypts) ::setenv("WEIR_ENCRYPTION", "never", 1);  // NOLINT(concurrency-mt-unsafe): no other thread yet
+
   server::Options how;
   how.index = index;
   how.address.text = options.address.empty() ? concat("tcp:", options.listen, ":0") : options.address;
-  how.key = key;
+  how.key = secret;
   how.store = options.store;
   how.file_system = options.file_system;
   how.capacity_bytes = options.capacity_bytes;
   how.ahead_bytes = options.ahead_bytes.value_or(server::kAheadBytes / std::max(options.servers, 1));
   how.is_eager = true;
+  how.squashes_root = options.squashes_root;
   auto server = server::Server::start(how);
   if (!server.is_ok()) {
     to_parent.write_line(concat(index, " error ", server.status().message()));
@@ -262,26 +285,31 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key
 Process Process::find(std::int64_t number) {
   std::ifstream file(concat("/proc/", number, "/stat"));
   const std::string text = read_all(file);
-  // The second field, the name, may hold anything; those after its last ")" are numbers, the 20th of them the time.
+  // The second field, the name, may hold anything; the third, the state, follows its last ")".
   const std::size_t end = text.rfind(')');
   if (end == std::string::npos) return {number};
   std::istringstream rest(text.substr(end + 1));
-  std::string field;
-  rest >> field;
-  if (field == "Z" || field == "X") return {number};  // dead; nobody has asked for its exit code yet
+  std::string state;
   std::int64_t parent = 0;
-  rest >> parent;
-  for (int i = 2; i < 20 && rest; ++i) rest >> field;
-  return {number, std::strtoll(field.c_str(), nullptr, 10), parent};
+  rest >> state >> parent;
+  std::int64_t threads = 0;
+  std::int64_t started = 0;
+  for (int field = 5; field <= 22 && rest; ++field) {
+    rest >> started;
+    if (field == 20) threads = started;
+  }
+  // Dead, and nobody has asked for its exit code yet; while other threads end, they keep its sockets.
+  if ((state == "Z" || state == "X") && threads <= 1) return {number};
+  return {number, started, parent};
 }
 
 bool Process::is_running() const { return started != 0 && find(number).started == started; }
 
-Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& key) {
+Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& secret) {
   std::vector<Child> children;
   DaemonOptions each = options;
   each.capacity_bytes = capacity_of(options);
-  Result<std::vector<Daemon>> daemons = start_all(each, key, children);
+  Result<std::vector<Daemon>> daemons = start_all(each, secret, children);
   if (!daemons.is_ok()) {
     std::vector<Process> processes;
     for (const Child& child : children) processes.push_back(child.process);
@@ -291,6 +319,7 @@ Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const ne
 }
 
 std::string processes_path(const std::string& connection) { return connection + ".servers"; }
+std::string secret_path(const std::string& connection) { return connection + ".secret"; }
 
 std::vector<Process> load_processes(const std::string& connection) {
   std::vector<Process> processes;
@@ -305,18 +334,22 @@ std::vector<Process> processes_of(const std::vector<Daemon>& daemons) {
   return processes;
 }
 
-Status write_files(const DaemonOptions& options, const std::string& connection, const net::Key& key,
+Status write_files(const DaemonOptions& options, const std::string& connection, const net::Key& secret,
                    const std::vector<net::Address>& servers, const std::vector<Process>& processes) {
   WEIR_RETURN_IF_ERROR(save_processes(options, connection, processes));
-  return client::ConnectionFile{key, servers}.write(connection);
+  return client::ConnectionFile{secret.for_clients(), servers}.write(connection);
 }
 
 Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, const std::string& connection) {
-  const net::Key key = net::Key::random();
-  WEIR_TRY(std::vector<Daemon> daemons, start_daemons(options, key));
+  const net::Key secret = net::Key::random();
+  WEIR_TRY(std::vector<Daemon> daemons, start_daemons(options, secret));
   DaemonOptions each = options;
   each.capacity_bytes = capacity_of(options);
-  const Status status = write_files(each, connection, key, addresses_of(daemons), processes_of(daemons));
+  std::remove(secret_path(connection).c_str());  // of servers that were there before
+  Status status = secret.save(secret_path(connection));
+  if (status.is_ok()) {
+    status = write_files(each, connection, secret, addresses_of(daemons), processes_of(daemons));
+  }
   if (status.is_ok()) return daemons;
   stop_daemons(processes_of(daemons), std::chrono::seconds(2));
   return status;
@@ -337,7 +370,8 @@ Result<Daemon> restart_server(const std::string& connection, std::uint32_t index
   options.servers = static_cast<int>(file.servers.size());
   options.address = file.servers[index].text;
   options.log_file = connection + ".log";
-  WEIR_TRY(Child child, start_one(options, index, file.key));
+  WEIR_TRY(const net::Key secret, load_secret(connection, file.key));
+  WEIR_TRY(Child child, start_one(options, index, secret));
   const auto join = [&]() -> Status {
     WEIR_RETURN_IF_ERROR(hear(child, index, options).status());
     introduce(child, file.servers);

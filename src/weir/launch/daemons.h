@@ -12,7 +12,8 @@
 //                                                  of all lines otherwise, which comes when the parent ends, however it ends
 //
 // If one of them fails, all are stopped.  Beside the connection file, NAME.servers says which processes there are, and
-// how they were started: one that has ended can be started again, with its old address and key.
+// how they were started, and NAME.secret has the secret of the servers: one that has ended can be started again, with
+// its old address and secret.  The connection file has only the key of the clients.
 
 #include <chrono>
 #include <cstdint>
@@ -37,6 +38,8 @@ struct DaemonOptions {
   std::string address;          ///< If not empty, used instead: of a server that is started again where it was.
   std::string log_file;         ///< Empty: nowhere.
   bool follows_parent = false;  ///< Servers end with the process that started them.
+  bool squashes_root = true;    ///< Callers that are root on another host act as nobody.
+  bool encrypts = true;         ///< false: as with WEIR_ENCRYPTION=never.
 };
 
 /// A process, told apart from later ones with the same number by when it started.
@@ -76,11 +79,12 @@ struct Daemon {
   Pipe to;  ///< Of servers that follow their parent.
 };
 
+/// `secret`: of the servers.
 /// \pre No other thread runs in this process.
-Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& key);
+Result<std::vector<Daemon>> start_daemons(const DaemonOptions& options, const net::Key& secret);
 
 /// Of a process in the background.
-enum class Session : std::uint8_t {
+enum class ProcessSession : std::uint8_t {
   kOwn,  ///< It outlives the process that started it.
   /// With a process group of its own, so that signals of the terminal do not reach it.  Linux deals processors to
   /// sessions (autogroup), and yielding gives way within one only: ranks that wait for each other must give way to
@@ -90,22 +94,23 @@ enum class Session : std::uint8_t {
 
 /// For a process that goes on in the background: standard input from nowhere, output to the log, everything else that
 /// was open closed but two descriptors.
-void settle_in_background(Session session, const std::string& log_file, int keep_in, int keep_out);
+void settle_in_background(ProcessSession session, const std::string& log_file, int keep_in, int keep_out);
 
 /// The server that this process is, from now on: says and hears on the two pipes what the picture above shows.
 /// \returns its exit code.
-int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& key, const Pipe& from_parent,
+int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& secret, const Pipe& from_parent,
           Pipe to_parent);
 
-/// Writes the connection file and the list of processes: what `weir up` leaves.
-Status write_files(const DaemonOptions& options, const std::string& connection, const net::Key& key,
+/// Writes the connection file, for clients, and the list of processes.
+Status write_files(const DaemonOptions& options, const std::string& connection, const net::Key& secret,
                    const std::vector<net::Address>& servers, const std::vector<Process>& processes);
-/// Starts a server of a file system again that has ended, where it was and with the key that it had.
-/// \error kExists if it runs
+/// Starts a server of a file system again that has ended, where it was and with the secret that it had.
+/// \error kExists if it runs; kNotFound if the file with the secret is missing
 Result<Daemon> restart_server(const std::string& connection, std::uint32_t index);
-/// Starts servers and writes the files.
+/// Starts servers and writes the files: what `weir up` leaves.
 Result<std::vector<Daemon>> start_file_system(const DaemonOptions& options, const std::string& connection);
 [[nodiscard]] std::string processes_path(const std::string& connection);
+[[nodiscard]] std::string secret_path(const std::string& connection);
 [[nodiscard]] std::vector<Process> load_processes(const std::string& connection);
 [[nodiscard]] std::vector<Process> processes_of(const std::vector<Daemon>& daemons);
 

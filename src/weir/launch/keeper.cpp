@@ -139,7 +139,7 @@ Result<JobKeeper> JobKeeper::start(const KeeperOptions& options) {
   const pid_t keeper = ::fork();
   if (keeper < 0) return os_error(ErrorCode::kIoError, "start the keeper of the job: fork");
   if (keeper == 0) {
-    settle_in_background(Session::kCallers, "", down.read.get(), up.write.get());
+    settle_in_background(ProcessSession::kCallers, "", down.read.get(), up.write.get());
     // The other ends are closed already; their owners must not close a number that is used again.
     ::_exit(keep_job(options, down.read, up.write));
   }

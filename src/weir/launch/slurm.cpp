@@ -37,7 +37,7 @@ int number_of(const char* variable, int otherwise) {
 }
 
 // One step beside those of the command: it takes no resources from them, and may use all of the job's on its nodes.
-std::vector<std::string> srun_command(const DaemonOptions& options, const std::string& key_file) {
+std::vector<std::string> srun_command(const DaemonOptions& options, const std::string& secret_file) {
   std::error_code error;
   const int nodes = std::min(options.servers, slurm_nodes());
   std::vector<std::string> words{"srun",
@@ -56,9 +56,9 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
   if (options.servers == nodes) words.emplace_back("--ntasks-per-node=1");
   words.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
   words.insert(words.end(),
-               {"serve-job", "--key", key_file, "--on-node", std::to_string((options.servers + nodes - 1) / nodes),
-                "--store", options.store, "--file-system", std::to_string(random_id()), "--capacity",
-                std::to_string(options.capacity_bytes)});
+               {"serve-job", "--secret", secret_file, "--on-node",
+                std::to_string((options.servers + nodes - 1) / nodes), "--store", options.store, "--file-system",
+                std::to_string(random_id()), "--capacity", std::to_string(options.capacity_bytes)});
   if (options.ahead_bytes) words.insert(words.end(), {"--ahead", std::to_string(*options.ahead_bytes)});
   return words;
 }
@@ -98,22 +98,22 @@ bool is_in_slurm() { return !environment("SLURM_JOB_ID").empty() && !find_on_pat
 int slurm_nodes() { return number_of("SLURM_JOB_NUM_NODES", 1); }
 
 Result<std::unique_ptr<SlurmServers>> SlurmServers::start(const DaemonOptions& options, const std::string& connection) {
-  const net::Key key = net::Key::random();
-  const std::string key_file = connection + ".key";
-  WEIR_RETURN_IF_ERROR(key.save(key_file));
+  const net::Key secret = net::Key::random();
+  const std::string secret_file = secret_path(connection);
+  WEIR_RETURN_IF_ERROR(secret.save(secret_file));
   WEIR_TRY(PipeEnds down, make_pipe());
   WEIR_TRY(PipeEnds up, make_pipe());
   const pid_t srun = ::fork();
   if (srun < 0) return os_error(ErrorCode::kIoError, "start srun: fork");
-  if (srun == 0) become_srun(srun_command(options, key_file), down, up, options.log_file);
+  if (srun == 0) become_srun(srun_command(options, secret_file), down, up, options.log_file);
   std::unique_ptr<SlurmServers> servers(
       new SlurmServers(Process::find(srun), {std::move(up.read), std::move(down.write)}, options.log_file));
   up.write = Pipe();
   down.read = Pipe();
   Result<std::vector<net::Address>> addresses = servers->introduce(options.servers);
   Status status = addresses.status();
-  if (status.is_ok()) status = write_files(options, connection, key, *addresses, {servers->srun_});
-  std::remove(key_file.c_str());  // they have it
+  if (status.is_ok()) status = write_files(options, connection, secret, *addresses, {servers->srun_});
+  std::remove(secret_file.c_str());  // they have it
   if (status.is_ok()) return servers;
   servers->stop(std::chrono::seconds(2));
   return status;
@@ -174,7 +174,7 @@ int SlurmServers::stop(std::chrono::milliseconds patience) {
 void SlurmServers::keep() { pipes_.write.write_line("keep"); }
 
 Result<int> serve_job(const ServeJobOptions& options) {
-  WEIR_TRY(const net::Key key, net::Key::load(options.key_file));
+  WEIR_TRY(const net::Key secret, net::Key::load(options.secret_file, net::Key::Holder::kServers));
   DaemonOptions how;
   how.store = options.store;
   how.file_system = options.file_system;
@@ -182,15 +182,16 @@ Result<int> serve_job(const ServeJobOptions& options) {
   if (how.capacity_bytes == 0) how.capacity_bytes = memory_of_node() / 2 / std::max(options.on_node, 1);
   how.ahead_bytes = options.ahead;
   how.follows_parent = true;
+  how.squashes_root = ::geteuid() != 0;  // ranks of a job of root are root on other hosts
   const std::string node = environment("SLURMD_NODENAME");
   if (node.empty()) return invalid_argument("SLURMD_NODENAME is not set: srun starts this command, and sets it");
   how.listen = internal::address_of_node(node, environment("SLURM_LAUNCH_NODE_IPADDR"));
   const auto index = static_cast<std::uint32_t>(number_of("SLURM_PROCID", 0));
   Pipe out(::dup(STDOUT_FILENO));
   ::dup2(STDERR_FILENO, STDOUT_FILENO);  // libraries may say something there (UCX warns), and it is not for the pipe
-  const int code = serve(how, index, key, Pipe(::dup(STDIN_FILENO)), std::move(out));
+  const int code = serve(how, index, secret, Pipe(::dup(STDIN_FILENO)), std::move(out));
   // A job that is cancelled may lose its keeper before its servers.
-  if (index == 0 && code == 0) remove_all_of_job(options.key_file);
+  if (index == 0 && code == 0) remove_all_of_job(options.secret_file);
   return code;
 }
 

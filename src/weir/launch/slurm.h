@@ -46,7 +46,7 @@ class SlurmServers {
 
 /// What SlurmServers::start() tells each server, as arguments of `weir serve-job`.
 struct ServeJobOptions {
-  std::string key_file;
+  std::string secret_file;
   int on_node = 1;  ///< Servers on this node.
   std::string store = "memory";
   std::uint64_t file_system = 0;

@@ -14,14 +14,14 @@ constexpr Offset kForever = std::numeric_limits<Offset>::max();
 // What a window [first, last] leaves of a set, and how far the window may move towards lower offsets, by any amount up
 // to `slack`, before it leaves something else.  The slack lets a run of interleaved blocks be cut in one step where
 // each block sees the same part of the window.
-struct Part {
+struct CutSet {
   FallsSet set;
   Offset slack = kForever;
 };
 
 class Cutter {
  public:
-  static Part cut(const FallsSet& set, Offset first, Offset last) {
+  static CutSet cut(const FallsSet& set, Offset first, Offset last) {
     Cutter cutter{first, last};
     for (const Falls& falls : set) cutter.add(falls);
     return std::move(cutter.part_);
@@ -60,7 +60,7 @@ class Cutter {
         ++block;
         continue;
       }
-      Part inner = cut(falls.inner, first_ - left, last_ - left);
+      CutSet inner = cut(falls.inner, first_ - left, last_ - left);
       const Offset alike = inner.slack == kForever ? to - block : std::min(to - block, inner.slack / stride + 1);
       limit_slack(alike > 1 ? 0 : inner.slack);
       if (!inner.set.empty()) {
@@ -76,7 +76,7 @@ class Cutter {
 
   Offset first_;
   Offset last_;
-  Part part_;
+  CutSet part_;
 };
 
 FallsSet take(const FallsSet& set, Offset from, Offset to);

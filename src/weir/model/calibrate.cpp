@@ -219,7 +219,7 @@ class Calibrator {
   }
 
   Status measure(const CalibrateOptions& options) {
-    return rounds_.run({options.limit_seconds, options.quick ? 3 : 9}, options.progress);
+    return rounds_.run({options.limit_seconds, options.quick ? 3 : 9, options.clock}, options.progress);
   }
 
   [[nodiscard]] CopyModel model_of(Path path) const {

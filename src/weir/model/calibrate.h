@@ -26,6 +26,7 @@ struct CalibrateOptions {
   /// Points are measured in rounds until this time is over; the median counts.  Hard, but for one measurement.
   double limit_seconds = 40;
   std::function<void(const std::string&)> progress;  ///< Told in a line what is measured now.
+  const runtime::Clock* clock = runtime::system_runtime().clock;
 };
 
 /// Measures the machine that this runs on, with one thread.

@@ -9,8 +9,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <weir/base/environment.h>
-
 namespace weir::model {
 namespace {
 
@@ -86,10 +84,10 @@ Machine describe_machine() {
   return machine;
 }
 
-Result<std::string> default_path() {
-  if (const std::string path = environment("WEIR_MODEL"); !path.empty()) return path;
-  if (const std::string folder = environment("XDG_CONFIG_HOME"); !folder.empty()) return folder + "/weir/model.toml";
-  if (const std::string home = environment("HOME"); !home.empty()) return home + "/.config/weir/model.toml";
+Result<std::string> default_path(const runtime::Settings& settings) {
+  if (const std::string path = settings.get("WEIR_MODEL"); !path.empty()) return path;
+  if (const std::string folder = settings.get("XDG_CONFIG_HOME"); !folder.empty()) return folder + "/weir/model.toml";
+  if (const std::string home = settings.get("HOME"); !home.empty()) return home + "/.config/weir/model.toml";
   return invalid_argument(
       "no place for the machine model: none of WEIR_MODEL, XDG_CONFIG_HOME and HOME is set; set WEIR_MODEL to a file "
       "name");
@@ -129,6 +127,16 @@ Result<Network> probe_network(const std::string& command) {
   return network;
 }
 
+Ranks ranks_over(const Network& network) {
+  // The built-in costs were fitted where a message takes 1.5625 us and a byte 0.1 ns.
+  constexpr Network kFitted{1.5625e-6, 1e10};
+  Ranks ranks;
+  ranks.exchange_byte_seconds += 1 / network.bytes_per_second - 1 / kFitted.bytes_per_second;
+  ranks.meet_seconds *= network.latency_seconds / kFitted.latency_seconds;
+  ranks.round_seconds *= network.latency_seconds / kFitted.latency_seconds;
+  return ranks;
+}
+
 Status save(const Machine& machine, const std::string& path) {
   const std::string temporary = path + ".new";
   {
@@ -159,6 +167,13 @@ Result<Machine> load(const std::string& path) {
                   status.location()};
   }
   return machine;
+}
+
+Result<Io> calibrated_io(const runtime::Settings& settings) {
+  const Result<std::string> path = default_path(settings);
+  if (!path.is_ok() || ::access(path->c_str(), F_OK) != 0) return Io{};
+  WEIR_TRY(const Machine machine, load(*path));
+  return machine.io;
 }
 
 }  // namespace weir::model

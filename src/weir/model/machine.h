@@ -17,6 +17,8 @@
 #include <vector>
 
 #include <weir/base/checked.h>
+#include <weir/model/io.h>
+#include <weir/runtime/runtime.h>
 
 namespace weir::model {
 
@@ -76,17 +78,18 @@ struct Machine {
   std::string description;
   Offset line_bytes = 64;
   Offset page_bytes = 4096;
-  std::vector<Cache> caches;  ///< Data caches, the one next to the core first.
-  CopyModel pack;             ///< Strided -> packed.
-  CopyModel unpack;           ///< Packed -> strided.
-  CopyModel copy;             ///< Strided -> strided, both alike.  Empty: put together from the other two.
-  std::optional<Network> network;
+  std::vector<Cache> caches;       ///< Data caches, the one next to the core first.
+  CopyModel pack;                  ///< Strided -> packed.
+  CopyModel unpack;                ///< Packed -> strided.
+  CopyModel copy;                  ///< Strided -> strided, both alike.  Empty: put together from the other two.
+  std::optional<Network> network;  ///< Messages between ranks.
+  Io io;                           ///< Servers, disks, memory; built-in costs where nothing was calibrated.
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 /// WEIR_MODEL, or $XDG_CONFIG_HOME/weir/model.toml, or ~/.config/weir/model.toml.
 /// \error kInvalidArgument if none of the three variables is set.
-Result<std::string> default_path();
+Result<std::string> default_path(const runtime::Settings& settings = *runtime::system_runtime().settings);
 
 /// The text form: TOML, versioned.
 std::string print(const Machine& machine);
@@ -99,6 +102,8 @@ Result<Machine> load(const std::string& path);
 
 /// "latency_us=1.5,bandwidth_gbs=10": 10^9 bytes per second.
 Result<Network> parse_network(const std::string& text);
+/// What an exchange between ranks costs over such a network.
+Ranks ranks_over(const Network& network);
 /// Runs a shell command that prints "latency_seconds bytes_per_second" as the last line.
 Result<Network> probe_network(const std::string& command);
 

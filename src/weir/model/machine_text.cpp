@@ -6,20 +6,13 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <span>
 #include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
 
-// Compiled in, because libraries that are loaded into programs use it, and under a name of its own: programs that also
-// load the shared library would mix the two.  toml++ 3.3 asserts that no list has a '}' where a value is due; without
-// the assertions it reports an error.  With NDEBUG they would become assumptions of the compiler.
-#define toml weir_toml
-#undef NDEBUG
-#define TOML_ASSERT(condition) static_cast<void>(0)
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
+#include <weir/config/toml.h>
 
 namespace weir::model {
 namespace {
@@ -28,6 +21,10 @@ constexpr std::string_view kFormat = "weir-model";
 constexpr double kVersion = 1;
 constexpr std::string_view kCorrection = "correction_";
 constexpr std::string_view kAligned = "aligned_";
+constexpr std::string_view kRegimeNames[] = {"working_set", "phi", "line_seconds", "page_seconds"};
+constexpr std::string_view kMachineNames[] = {"description", "line_bytes",        "page_bytes",         "cache_bytes",
+                                              "cache_ways",  "pack_turn_seconds", "unpack_turn_seconds"};
+constexpr std::string_view kNetworkNames[] = {"latency_seconds", "bytes_per_second"};
 
 // ---- writing -------------------------------------------------------------------------------------------------------
 
@@ -83,12 +80,24 @@ bool has_deep_keys(std::string_view text) {
 
 Result<toml::table> parse_toml(std::string_view text) {
   if (has_deep_keys(text)) return bad_line(1, "too many dots: keys of a machine model have none");
-  toml::parse_result result = toml::parse(text);
-  if (result) return std::move(result).table();
-  const auto line = static_cast<std::int64_t>(result.error().source().begin.line);
+  Result<toml::table> table = config::parse(text);
+  if (table.is_ok()) return table;
+  const std::int64_t line = table.status().location().value_or(1);
   for (std::int64_t i = 1; i < line && text.find('\n') != text.npos; ++i) text.remove_prefix(text.find('\n') + 1);
-  return bad_line(line, concat(result.error().description(), ": '",
-                               text.substr(0, std::min<std::size_t>(text.find('\n'), 40)), "'"));
+  return Status{
+      ErrorCode::kCorrupt,
+      concat(table.status().message(), ": '", text.substr(0, std::min<std::size_t>(text.find('\n'), 40)), "'"), line};
+}
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Status check_names(const Table& table, std::span<const std::string_view> names) {
+  for (const auto& [name, node] : table.values) {
+    if (!is_one_of(name.str(), names)) return bad(node, name.str(), table, "is not known");
+  }
+  return Status::ok();
 }
 
 // One number, or all of a list.
@@ -159,7 +168,7 @@ Result<std::vector<Correction>> read_knots(const Table& table, std::string_view 
 Status read_row(const Table& table, std::string_view name, const toml::node& node,
                 std::map<Offset, CorrectionRow>& rows) {
   const bool is_aligned = name.starts_with(kAligned);
-  if (!is_aligned && !name.starts_with(kCorrection)) return Status::ok();
+  if (!is_aligned && !name.starts_with(kCorrection)) return bad(node, name, table, "is not known");
   const std::string_view digits = name.substr((is_aligned ? kAligned : kCorrection).size());
   double length = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
@@ -184,7 +193,9 @@ Result<Regime> read_regime(const Table& table) {
   WEIR_TRY(regime.line_seconds, number(table, "line_seconds"));
   WEIR_TRY(regime.page_seconds, number(table, "page_seconds"));
   std::map<Offset, CorrectionRow> rows;
-  for (const auto& [name, node] : table.values) WEIR_RETURN_IF_ERROR(read_row(table, name.str(), node, rows));
+  for (const auto& [name, node] : table.values) {
+    if (!is_one_of(name.str(), kRegimeNames)) WEIR_RETURN_IF_ERROR(read_row(table, name.str(), node, rows));
+  }
   for (auto& [length, row] : rows) regime.rows.push_back(std::move(row));
   return regime;
 }
@@ -202,6 +213,7 @@ Status read_regimes(const toml::node& node, std::string_view name, CopyModel& mo
 }
 
 Status read_machine(const Table& table, Machine& machine) {
+  WEIR_RETURN_IF_ERROR(check_names(table, kMachineNames));
   machine.description = table.values["description"].value_or(std::string());
   WEIR_TRY(machine.line_bytes, whole(table, "line_bytes"));
   WEIR_TRY(machine.page_bytes, whole(table, "page_bytes"));
@@ -219,10 +231,45 @@ Status read_machine(const Table& table, Machine& machine) {
 }
 
 Status read_network(const Table& table, std::optional<Network>& network) {
+  WEIR_RETURN_IF_ERROR(check_names(table, kNetworkNames));
   network.emplace();
   WEIR_TRY(network->latency_seconds, positive(table, "latency_seconds"));
   WEIR_TRY(network->bytes_per_second, positive(table, "bytes_per_second"));
   return Status::ok();
+}
+
+Status read_cost(const Table& table, std::string_view name, double& seconds) {
+  constexpr double kMostSeconds = 3600;
+  WEIR_TRY(seconds, number(table, name));
+  if (seconds > kMostSeconds) return bad(*table.values.get(name), name, table, "is more than an hour");
+  return Status::ok();
+}
+
+Status read_cost(const Table& table, std::string_view name, Offset& bytes) {
+  constexpr Offset kMostBytes = Offset{1} << 30;
+  WEIR_TRY(bytes, whole(table, name));
+  if (bytes > kMostBytes) return bad(*table.values.get(name), name, table, "is more than 1 GiB");
+  return Status::ok();
+}
+
+// Those that the table does not have stay as they are.
+Status read_costs(const Table& table, Io& io) {
+  std::vector<std::string_view> names;
+  Status status;
+  each_parameter(io, [&](std::string_view of_table, std::string_view name, auto& value, std::string_view) {
+    if (of_table != table.name) return;
+    names.push_back(name);
+    if (status.is_ok() && table.values.contains(name)) status = read_cost(table, name, value);
+  });
+  WEIR_RETURN_IF_ERROR(status);
+  return check_names(table, names);
+}
+
+bool has_costs(std::string_view name) {
+  bool is_found = false;
+  const Io io;
+  each_parameter(io, [&](std::string_view table, auto&&...) { is_found = is_found || table == name; });
+  return is_found;
 }
 
 Status check_version(const Table& top) {
@@ -240,10 +287,12 @@ Status read_table(std::string_view name, const toml::node& node, Machine& machin
   if (name == "pack") return read_regimes(node, name, machine.pack);
   if (name == "unpack") return read_regimes(node, name, machine.unpack);
   if (name == "copy") return read_regimes(node, name, machine.copy);
-  if (!node.is_table() && !node.is_array_of_tables()) return Status::ok();  // a name of later versions
+  if (name == "format" || name == "version") return Status::ok();
+  if (!node.is_table() && !node.is_array_of_tables()) return bad(node, concat("'", name, "' is not known"));
   const toml::table* values = node.as_table();
   if (values != nullptr && name == "machine") return read_machine({name, *values}, machine);
   if (values != nullptr && name == "network") return read_network({name, *values}, machine.network);
+  if (values != nullptr && has_costs(name)) return read_costs({name, *values}, machine.io);
   return bad(node, concat("there is no table '", name, "' in this version"));
 }
 
@@ -268,6 +317,11 @@ std::string print(const Machine& machine) {
     out += fmt::format("\n[network]\nlatency_seconds = {}\nbytes_per_second = {}\n", machine.network->latency_seconds,
                        machine.network->bytes_per_second);
   }
+  std::string_view table;
+  each_parameter(machine.io, [&](std::string_view of_table, std::string_view name, auto value, std::string_view) {
+    if (of_table != table) out += fmt::format("\n[{}]\n", table = of_table);
+    out += fmt::format("{} = {}\n", name, value);
+  });
   for (const Regime& regime : machine.pack.regimes) print_regime(out, "pack", regime);
   for (const Regime& regime : machine.unpack.regimes) print_regime(out, "unpack", regime);
   for (const Regime& regime : machine.copy.regimes) print_regime(out, "copy", regime);

@@ -155,11 +155,17 @@ TEST(MachineFileTest, ErrorsNameTheLine) {
   EXPECT_EQ(parse("format = \"weir-model\"\n\nversion = 3\n").status().location(), 3);
 }
 
-TEST(MachineFileTest, UnknownNamesAreIgnored) {
+TEST(MachineFileTest, UnknownNamesAreNamed) {
   const std::string good = print(with_corrections());
-  EXPECT_EQ(*parse(replaced(good, "version = 1\n", "version = 1\nlater = [[1, 2], [\"x\"]]\n")), with_corrections());
-  EXPECT_EQ(*parse(replaced(good, "[machine]\n", "[machine]\nlater = true\n")), with_corrections());
-  EXPECT_EQ(*parse(replaced(good, "[[pack]]\n", "[[pack]]\nlater = { a = 1 }\n")), with_corrections());
+  const auto expect_bad = [&](const std::string& from, const std::string& message) {
+    EXPECT_THAT(parse(replaced(good, from, concat(from, "later = [[1, 2], [\"x\"]]\n"))),
+                StatusIs(ErrorCode::kCorrupt, HasSubstr(message)));
+  };
+  expect_bad("version = 1\n", "line 4: 'later' is not known");
+  expect_bad("[machine]\n", "'later' of table 'machine' is not known");
+  expect_bad("[network]\n", "'later' of table 'network' is not known");
+  expect_bad("[memory]\n", "'later' of table 'memory' is not known");
+  expect_bad("[[pack]]\n", "'later' of table 'pack' is not known");
 }
 
 TEST(MachineFileTest, DeepNestingIsRefused) {

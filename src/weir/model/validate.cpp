@@ -118,7 +118,7 @@ class Validator {
   }
 
   Result<std::vector<Point>> measure(const ValidateOptions& options) {
-    WEIR_RETURN_IF_ERROR(rounds_.run({options.limit_seconds, options.quick ? 2 : 9}, options.progress));
+    WEIR_RETURN_IF_ERROR(rounds_.run({options.limit_seconds, options.quick ? 2 : 9, options.clock}, options.progress));
     for (std::size_t i = 0; i < points_.size(); ++i) {
       points_[i].measured_seconds = rounds_.seconds(i);
       points_[i].noise = rounds_.noise(i);

@@ -40,6 +40,7 @@ struct ValidateOptions {
   bool quick = false;
   double limit_seconds = 60;  ///< As in CalibrateOptions.
   std::function<void(const std::string&)> progress;
+  const runtime::Clock* clock = runtime::system_runtime().clock;
 };
 
 /// Measures copies that calibration did not, and some that it did, and predicts them.

@@ -31,43 +31,43 @@ constexpr bool kTogether = true;
   WEIR_FILE_FUNCTION(MPI_File_##name,                                                                                  \
                      (MPI_File fh, MPI_Offset offset, Data data, Count count, MPI_Datatype type, MPI_Status * status), \
                      (fh, offset, data, count, type, status),                                                          \
-                     return file.access({call, kIsWrite<Data>, Pointer::kExplicit, together, offset},                  \
+                     return file.access({kIsWrite<Data>, Pointer::kExplicit, together, offset, call},                  \
                                         buffer_of(data, count, type), status);)
 
 #define WEIR_BLOCKING(name, Data, Count, pointer, together)                                           \
   WEIR_FILE_FUNCTION(                                                                                 \
       MPI_File_##name, (MPI_File fh, Data data, Count count, MPI_Datatype type, MPI_Status * status), \
       (fh, data, count, type, status),                                                                \
-      return file.access({call, kIsWrite<Data>, pointer, together}, buffer_of(data, count, type), status);)
+      return file.access({kIsWrite<Data>, pointer, together, 0, call}, buffer_of(data, count, type), status);)
 
 #define WEIR_NONBLOCKING_AT(name, Data, Count, together)                                                            \
   WEIR_FILE_FUNCTION(                                                                                               \
       MPI_File_##name,                                                                                              \
       (MPI_File fh, MPI_Offset offset, Data data, Count count, MPI_Datatype type, MPI_Request * request),           \
       (fh, offset, data, count, type, request),                                                                     \
-      return file.start({call, kIsWrite<Data>, Pointer::kExplicit, together, offset}, buffer_of(data, count, type), \
+      return file.start({kIsWrite<Data>, Pointer::kExplicit, together, offset, call}, buffer_of(data, count, type), \
                         request);)
 
 #define WEIR_NONBLOCKING(name, Data, Count, pointer, together)                                          \
   WEIR_FILE_FUNCTION(                                                                                   \
       MPI_File_##name, (MPI_File fh, Data data, Count count, MPI_Datatype type, MPI_Request * request), \
       (fh, data, count, type, request),                                                                 \
-      return file.start({call, kIsWrite<Data>, pointer, together}, buffer_of(data, count, type), request);)
+      return file.start({kIsWrite<Data>, pointer, together, 0, call}, buffer_of(data, count, type), request);)
 
 #define WEIR_BEGIN_AT(name, Data, Count)                                                            \
   WEIR_FILE_FUNCTION(                                                                               \
       MPI_File_##name, (MPI_File fh, MPI_Offset offset, Data data, Count count, MPI_Datatype type), \
       (fh, offset, data, count, type),                                                              \
-      return file.begin({call, kIsWrite<Data>, Pointer::kExplicit, true, offset}, buffer_of(data, count, type));)
+      return file.begin({kIsWrite<Data>, Pointer::kExplicit, true, offset, call}, buffer_of(data, count, type));)
 
 #define WEIR_BEGIN(name, Data, Count, pointer)                                                  \
   WEIR_FILE_FUNCTION(MPI_File_##name, (MPI_File fh, Data data, Count count, MPI_Datatype type), \
                      (fh, data, count, type),                                                   \
-                     return file.begin({call, kIsWrite<Data>, pointer, true}, buffer_of(data, count, type));)
+                     return file.begin({kIsWrite<Data>, pointer, true, 0, call}, buffer_of(data, count, type));)
 
 #define WEIR_END(name, Data, pointer)                                                                    \
   WEIR_FILE_FUNCTION(MPI_File_##name, (MPI_File fh, Data data, MPI_Status * status), (fh, data, status), \
-                     return file.end({call, kIsWrite<Data>, pointer, true}, data, status);)
+                     return file.end({kIsWrite<Data>, pointer, true, 0, call}, data, status);)
 
 // All that have a count: once with counts that are int, once with those of MPI 4.
 #define WEIR_ACCESSES(c, Count)                                                  \

@@ -18,15 +18,15 @@ WEIR_EXPORT int MPI_File_open(MPI_Comm comm, const char* name, int amode, MPI_In
     return code;
   }
   *fh = MPI_FILE_NULL;
-  const Outcome outcome = guarded("MPI_File_open", [&]() -> Outcome {
+  const Status status = guarded("MPI_File_open", [&]() -> Status {
     const trace::CallTimer timer;
     std::shared_ptr<File> file;
-    WEIR_PASS(File::open(comm, *path, amode, info, file));
+    WEIR_RETURN_IF_ERROR(File::open(comm, *path, amode, info, file));
     *fh = add_file(std::move(file));
-    return Outcome::ok();
+    return Status::ok();
   });
-  if (!outcome.is_ok()) trace::failed(*path, "MPI_File_open", outcome.message());
-  return handle_error(outcome, default_handler(), MPI_FILE_NULL);
+  if (!status.is_ok()) trace::failed(*path, "MPI_File_open", status.message());
+  return handle_error(status, default_handler(), MPI_FILE_NULL);
 }
 WEIR_SECOND_NAME(int, MPI_File_open, (MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* fh))
 
@@ -45,11 +45,11 @@ WEIR_SECOND_NAME(int, MPI_File_close, (MPI_File * fh))
 WEIR_EXPORT int MPI_File_delete(const char* name, MPI_Info info) {
   const auto path = path_of(name);
   if (!path) return WEIR_REAL(MPI_File_delete)(name, info);
-  const Outcome outcome = guarded("MPI_File_delete", [&] { return File::remove(*path); });
+  const Status status = guarded("MPI_File_delete", [&] { return File::remove(*path); });
   // Programs delete what may be left of an earlier run: that nothing was is no failure.
-  const bool is_failure = !outcome.is_ok() && outcome.error_class() != MPI_ERR_NO_SUCH_FILE;
-  if (is_failure) trace::failed(*path, "MPI_File_delete", outcome.message());
-  return handle_error(outcome, default_handler(), MPI_FILE_NULL);
+  const bool is_failure = !status.is_ok() && class_of(status) != MPI_ERR_NO_SUCH_FILE;
+  if (is_failure) trace::failed(*path, "MPI_File_delete", status.message());
+  return handle_error(status, default_handler(), MPI_FILE_NULL);
 }
 WEIR_SECOND_NAME(int, MPI_File_delete, (const char* name, MPI_Info info))
 
@@ -58,16 +58,16 @@ WEIR_SECOND_NAME(int, MPI_File_delete, (const char* name, MPI_Info info))
 WEIR_FILE_FUNCTION(MPI_File_set_size, (MPI_File fh, MPI_Offset size), (fh, size), return file.set_size(size);)
 WEIR_FILE_FUNCTION(MPI_File_preallocate, (MPI_File fh, MPI_Offset size), (fh, size), return file.preallocate(size);)
 WEIR_FILE_FUNCTION(MPI_File_get_size, (MPI_File fh, MPI_Offset* size), (fh, size), weir::Offset bytes = 0;
-                   WEIR_PASS(file.get_size(bytes)); *size = bytes; return Outcome::ok();)
+                   WEIR_RETURN_IF_ERROR(file.get_size(bytes)); *size = bytes; return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_get_group, (MPI_File fh, MPI_Group* group), (fh, group), return file.get_group(group);)
 WEIR_FILE_FUNCTION(MPI_File_get_amode, (MPI_File fh, int* amode), (fh, amode), *amode = file.amode();
-                   return Outcome::ok();)
+                   return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_set_info, (MPI_File fh, MPI_Info info), (fh, info), return file.set_info(info);)
 WEIR_FILE_FUNCTION(MPI_File_get_info, (MPI_File fh, MPI_Info* info), (fh, info), return file.get_info(info);)
 WEIR_FILE_FUNCTION(MPI_File_sync, (MPI_File fh), (fh), return file.sync();)
 WEIR_FILE_FUNCTION(MPI_File_set_atomicity, (MPI_File fh, int flag), (fh, flag), return file.set_atomicity(flag != 0);)
 WEIR_FILE_FUNCTION(MPI_File_get_atomicity, (MPI_File fh, int* flag), (fh, flag), *flag = file.is_atomic() ? 1 : 0;
-                   return Outcome::ok();)
+                   return Status::ok();)
 
 // ---------------------------------------------------------------- views and pointers
 
@@ -78,30 +78,30 @@ WEIR_FILE_FUNCTION(MPI_File_set_view,
                    return file.set_view({disp, etype, filetype, datarep != nullptr ? datarep : ""}, info);)
 WEIR_FILE_FUNCTION(MPI_File_get_view,
                    (MPI_File fh, MPI_Offset* disp, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep),
-                   (fh, disp, etype, filetype, datarep), const auto view = file.view();
+                   (fh, disp, etype, filetype, datarep), const auto view = file.types();
                    *disp = view->disp; *etype = view->etype.give(); *filetype = view->filetype.give();
                    std::strcpy(datarep, view->representation_name.c_str());  // NOLINT: at most MPI_MAX_DATAREP_STRING
-                   return Outcome::ok();)
+                   return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_get_type_extent, (MPI_File fh, MPI_Datatype type, MPI_Aint* extent), (fh, type, extent),
                    weir::Offset bytes = 0;
-                   WEIR_PASS(file.get_type_extent(type, bytes)); *extent = bytes; return Outcome::ok();)
+                   WEIR_RETURN_IF_ERROR(file.get_type_extent(type, bytes)); *extent = bytes; return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_get_byte_offset, (MPI_File fh, MPI_Offset offset, MPI_Offset* byte), (fh, offset, byte),
                    weir::Offset found = 0;
-                   WEIR_PASS(file.get_byte_offset(offset, found)); *byte = found; return Outcome::ok();)
+                   WEIR_RETURN_IF_ERROR(file.get_byte_offset(offset, found)); *byte = found; return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_seek, (MPI_File fh, MPI_Offset offset, int whence), (fh, offset, whence),
                    return file.seek(offset, whence);)
 WEIR_FILE_FUNCTION(MPI_File_seek_shared, (MPI_File fh, MPI_Offset offset, int whence), (fh, offset, whence),
                    return file.seek_shared(offset, whence);)
 WEIR_FILE_FUNCTION(MPI_File_get_position, (MPI_File fh, MPI_Offset* offset), (fh, offset), weir::Offset position = 0;
-                   WEIR_PASS(file.get_position(position)); *offset = position; return Outcome::ok();)
+                   WEIR_RETURN_IF_ERROR(file.get_position(position)); *offset = position; return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_get_position_shared, (MPI_File fh, MPI_Offset* offset), (fh, offset),
                    weir::Offset position = 0;
-                   WEIR_PASS(file.get_position_shared(position)); *offset = position; return Outcome::ok();)
+                   WEIR_RETURN_IF_ERROR(file.get_position_shared(position)); *offset = position; return Status::ok();)
 
 #if MPI_VERSION >= 4
 WEIR_FILE_FUNCTION(MPI_File_get_type_extent_c, (MPI_File fh, MPI_Datatype type, MPI_Count* extent), (fh, type, extent),
                    weir::Offset bytes = 0;
-                   WEIR_PASS(file.get_type_extent(type, bytes)); *extent = bytes; return Outcome::ok();)
+                   WEIR_RETURN_IF_ERROR(file.get_type_extent(type, bytes)); *extent = bytes; return Status::ok();)
 #endif
 
 // ---------------------------------------------------------------- handles in Fortran
@@ -157,10 +157,10 @@ WEIR_FILE_FUNCTION(
     if (handler == MPI_ERRHANDLER_NULL) {
       return fail(MPI_ERR_ARG, call, " ", file.path(), ": the handler is MPI_ERRHANDLER_NULL");
     } file.set_error_handler(handler);
-    return Outcome::ok();)
+    return Status::ok();)
 WEIR_FILE_FUNCTION(MPI_File_get_errhandler, (MPI_File fh, MPI_Errhandler* handler), (fh, handler),
                    *handler = file.error_handler();
-                   return Outcome::ok();)
+                   return Status::ok();)
 
 WEIR_EXPORT int MPI_File_call_errhandler(MPI_File fh, int code) {
   if (const auto file = find_file(fh)) {
@@ -189,11 +189,11 @@ namespace {
 template <typename Function, typename Real>
 int register_datarep(const char* call, const char* name, Function* read, Function* write,
                      MPI_Datarep_extent_function* extent, void* extra, Real real) {
-  const Outcome outcome = guarded(call, [&] {
+  const Status status = guarded(call, [&] {
     return register_representation(name != nullptr ? name : "", {read, write, extent, extra});
   });
-  if (outcome.is_ok()) real(name, read, write, extent, extra);
-  return handle_error(outcome, default_handler(), MPI_FILE_NULL);
+  if (status.is_ok()) real(name, read, write, extent, extra);
+  return handle_error(status, default_handler(), MPI_FILE_NULL);
 }
 
 }  // namespace

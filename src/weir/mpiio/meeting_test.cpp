@@ -7,7 +7,6 @@
 
 #include <weir/base/testing/thread_time.h>
 #include <weir/base/text.h>
-#include <weir/mpiio/internal/meeting.h>
 #include <weir/mpiio/internal/testing.h>
 
 namespace weir::mpiio::internal {
@@ -175,26 +174,6 @@ TEST(MeetingTest, WaitingLeavesTheProcessorToOthers) {
   const auto before = weir::internal::thread_time();
   EXPECT_THAT(MPI_File_sync(file), Succeeds());
   EXPECT_LT(weir::internal::thread_time() - before, kWait / 2);
-}
-
-// Each rank tells the others at every chance that it waits.  What would arrive late is lost to the next communicator,
-// or taken for its messages.
-TEST(MeetingTest, AllThatWasToldArrivesBeforeTheCommunicatorIsFreed) {
-  if (world_size() < 2) GTEST_SKIP() << "needs two ranks";
-  constexpr int kRounds = 400;
-  for (int round = 0; round < kRounds; ++round) {
-    const auto meeting = Meeting::convene(MPI_COMM_WORLD, "MPI_File_open", std::chrono::milliseconds(0));
-    ASSERT_TRUE(meeting.is_ok()) << meeting.status().message();
-    for (int call = 0; call < 3; ++call) {
-      if ((round + call) % world_size() == world_rank()) {
-        std::this_thread::sleep_for(std::chrono::microseconds(round % 20 * 10));
-      }
-      const Outcome met = (*meeting)->meet("MPI_File_sync", {}, Outcome::ok(), Together::kEach);
-      ASSERT_TRUE(met.is_ok()) << "round " << round << ": " << met.message();
-    }
-    (*meeting)->adjourn("MPI_File_close");
-    ASSERT_EQ((*meeting)->comm(), MPI_COMM_NULL);
-  }
 }
 
 // ---------------------------------------------------------------- calls that do not block

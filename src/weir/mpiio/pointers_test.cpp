@@ -248,7 +248,7 @@ TEST(RepresentationTest, OfTheProgramIsUsed) {
 
 // ---------------------------------------------------------------- atomic mode
 
-// All write the same bytes in pieces, at the same time: what is there is all of one of them.
+// All ranks write the same bytes in pieces, at the same time: the file ends up with the bytes of exactly one rank.
 TEST(AtomicTest, OverlappingWritesDoNotMix) {
   const std::string name = test_name();
   OpenedFile file(name);

@@ -15,9 +15,9 @@ namespace {
 
 int tell(const FailedRequest& failed) {
   // The message begins with the call that began the access.
-  const std::string& message = failed.outcome.message();
+  const std::string& message = failed.status.message();
   trace::failed(failed.file->path(), message.substr(0, message.find(' ')), message);
-  return handle_error(failed.outcome, failed.file->error_handler(), failed.file->handle());
+  return handle_error(failed.status, failed.file->error_handler(), failed.file->handle());
 }
 
 // The requests of a call as they were before: MPI sets the handles of those that complete to MPI_REQUEST_NULL.

@@ -45,8 +45,13 @@ TEST(FrameTest, BodiesComeWholeOrNotAtAll) {
   EXPECT_THAT(recode(call_frame(10, 20), 29), StatusIs(ErrorCode::kCorrupt));
   EXPECT_THAT(recode(call_frame(10, 20), 31), StatusIs(ErrorCode::kCorrupt));
   EXPECT_THAT(recode(call_frame(10, 0), 9), StatusIs(ErrorCode::kCorrupt));
-  EXPECT_THAT(recode(call_frame(0, kPieceBytes), kPieceBytes), IsOk());
-  EXPECT_THAT(recode(call_frame(0, kPieceBytes + 1), kPieceBytes + 1), StatusIs(ErrorCode::kCorrupt));
+  EXPECT_THAT(recode(call_frame(0, kMostInlineCall), kMostInlineCall), IsOk());
+  EXPECT_THAT(recode(call_frame(0, kMostInlineCall + 1), kMostInlineCall + 1), StatusIs(ErrorCode::kCorrupt));
+  Frame reply = call_frame(0, kPieceBytes);
+  reply.kind = FrameKind::kReply;
+  EXPECT_THAT(recode(reply, kPieceBytes), IsOk());
+  reply.number = kPieceBytes + 1;
+  EXPECT_THAT(recode(reply, kPieceBytes + 1), StatusIs(ErrorCode::kCorrupt));
 }
 
 TEST(FrameTest, KeepsTheLimits) {

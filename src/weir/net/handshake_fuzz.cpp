@@ -12,7 +12,6 @@ namespace {
 
 using weir::Status;
 using weir::net::Bytes;
-using weir::net::Identity;
 using weir::net::Key;
 using weir::net::internal::CallerHandshake;
 using weir::net::internal::ListenerHandshake;
@@ -26,32 +25,32 @@ void require(bool condition) {
 void say_hello(const Key& key, std::span<const std::byte> hello) {
   ListenerHandshake listener(key, kVersion);
   if (!listener.challenge(hello).is_ok()) return;
-  require(hello.size() == 40);
+  require(hello.size() == 41);
   require(!listener.challenge(hello).is_ok());
 }
 
 void challenge(const Key& key, std::span<const std::byte> message) {
-  CallerHandshake caller(key, Identity{}, kVersion);
+  CallerHandshake caller(key, "host", kVersion);
   require(!caller.prove(message).is_ok());
 }
 
 void prove(const Key& key, std::span<const std::byte> proof) {
   ListenerHandshake listener(key, kVersion);
   require(!listener.accept(proof).is_ok());
-  require(listener.challenge(CallerHandshake(key, Identity{}, kVersion).hello()).is_ok());
+  require(listener.challenge(CallerHandshake(key, "host", kVersion).hello()).is_ok());
   require(!listener.accept(proof).is_ok());
 }
 
 void refuse(const Key& key, std::span<const std::byte> refusal) {
-  const Status status = CallerHandshake(key, Identity{}, kVersion).read_refusal(refusal);
+  const Status status = CallerHandshake(key, "host", kVersion).read_refusal(refusal);
   require(!status.is_ok() && status.message().size() < 1000);
   require(std::all_of(status.message().begin(), status.message().end(), [](char c) { return c >= ' ' && c <= '~'; }));
 }
 
-void identify(std::span<const std::byte> bytes) {
-  const auto identity = weir::net::internal::decode_identity(bytes);
-  if (!identity.is_ok()) return;
-  const Bytes again = weir::net::internal::encode(*identity);
+void claim(std::span<const std::byte> bytes) {
+  const auto claim = weir::net::internal::decode_claim(bytes);
+  if (!claim.is_ok()) return;
+  const Bytes again = weir::net::internal::encode(*claim);
   require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
 }
 
@@ -66,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'c': challenge(key, message); break;
     case 'p': prove(key, message); break;
     case 'r': refuse(key, message); break;
-    default: identify(message);
+    default: claim(message);
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <future>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,9 +15,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weir/base/descriptor.h>
 #include <weir/base/testing/listening_sockets.h>
 #include <weir/base/testing/matchers.h>
 #include <weir/base/testing/temporary_directory.h>
@@ -24,6 +27,7 @@
 #include <weir/net/internal/handshake.h>
 #include <weir/net/internal/links.h>
 #include <weir/net/internal/ring_worker.h>
+#include <weir/net/internal/socket_address.h>
 #include <weir/net/net.h>
 
 namespace weir::net {
@@ -81,7 +85,7 @@ class GuardedHandler : public Handler {
 class HostileTest : public ::testing::Test {
  protected:
   void start(const ListenOptions& options = {}) {
-    auto made = listen({"tcp:127.0.0.1:0"}, key, handler, options);
+    auto made = system_network().listen({"tcp:127.0.0.1:0"}, key, handler, options);
     ASSERT_THAT(made, IsOk());
     listener = std::move(*made);
     thread = std::thread([this] { listener->run(); });
@@ -102,15 +106,13 @@ class HostileTest : public ::testing::Test {
   }
   /// A caller that behaves gets an answer.
   void expect_service() const {
-    const auto caller = make_caller(listener->address());
+    const auto caller = system_network().make_caller(listener->address(), runtime::system_runtime());
     ASSERT_THAT(caller, IsOk());
     auto connection = (*caller)->connect(listener->address(), key, Clock::now() + kHostileLong);
-    ASSERT_THAT(connection, IsOk());
     std::optional<Result<Reply>> result;
     const Bytes body(10, std::byte{1});
-    (*connection)->call({{}, body, {}, Clock::now() + kHostileLong, [&](Result<Reply> reply) {
-                           result = std::move(reply);
-                         }});
+    connection->call(
+        {{}, body, {}, Clock::now() + kHostileLong, [&](Result<Reply> reply) { result = std::move(reply); }});
     while (!result) (*caller)->wait(Clock::now() + 1s);
     EXPECT_THAT(*result, IsOk());
   }
@@ -134,10 +136,11 @@ class RawPeer {
     auto made = internal::RingWorker::create(
         [this](const Frame& frame, std::span<const std::byte> payload, const internal::Link*) {
           came.push_back({frame, {payload.begin(), payload.end()}});
-        });
+        },
+        *runtime::system_runtime().clock);
     EXPECT_THAT(made, IsOk());
     worker_ = std::move(*made);
-    link_ = worker_->connect(internal::ring_name(address), Clock::now() + kHostileLong);
+    link_ = worker_->connect(internal::ring_name(address)).link;
     EXPECT_NE(link_, nullptr);
     link_->set_on_failure([this](const Status&) { is_lost = true; });
   }
@@ -170,7 +173,7 @@ class RawPeer {
   }
 
   void introduce(const Key& key) {
-    internal::CallerHandshake handshake(key, Identity::of_this_process(), kProtocolVersion);
+    internal::CallerHandshake handshake(key, Identity::of_this_process().host, kProtocolVersion);
     send(FrameKind::kHello, handshake.hello());
     ASSERT_TRUE(until([&] { return !came.empty(); }));
     ASSERT_EQ(came.front().frame.kind, FrameKind::kChallenge);
@@ -371,15 +374,37 @@ TEST_F(HostileTest, ACallerThatReadsSlowlyStays) {
 
 // ---------------------------------------------------------------- the other way round
 
+/// An address that nobody else on this host has while the socket lives: bound, but not listening.
+class ReservedAddress {
+ public:
+  ReservedAddress() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const auto any = internal::resolve({"tcp:127.0.0.1:0"});
+    sockaddr_storage bound{};
+    socklen_t length = sizeof(bound);
+    if (!any.is_ok() || ::bind(socket_.get(), any->get(), any->length) != 0 ||
+        ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+      throw std::runtime_error("no free loopback port");
+    }
+    address_ = internal::to_address(bound);
+  }
+  [[nodiscard]] const Address& get() const { return address_; }
+
+ private:
+  Descriptor socket_;
+  Address address_;
+};
+
 /// A listener that lets callers in, asks for the bodies of their calls, and then says nothing.
 class SilentListener {
  public:
   SilentListener() : handshake_(key, kProtocolVersion) {
     auto made = internal::RingWorker::create([this](const Frame& frame, std::span<const std::byte> payload,
-                                                    internal::Link* from) { take(frame, payload, *from); });
+                                                    internal::Link* from) { take(frame, payload, *from); },
+                                             *runtime::system_runtime().clock);
     EXPECT_THAT(made, IsOk());
     worker_ = std::move(*made);
-    EXPECT_THAT(worker_->listen(internal::ring_name(address), [](const auto&) { return true; }), IsOk());
+    const Status bound = worker_->listen(internal::ring_name(address), [](const auto&) { return true; });
+    if (!bound.is_ok()) throw std::runtime_error(std::string(bound.message()));
   }
 
   /// Takes in what there is, for as long as the thread is there.
@@ -400,7 +425,9 @@ class SilentListener {
   }
 
   const Key key = Key::random();
-  const Address address{"tcp:127.0.0.1:1"};
+  const ReservedAddress reserved;  // shards of this test run side by side
+  const Address address = reserved.get();
+  std::atomic<int> proofs = 0;
   std::atomic<int> calls = 0;
   std::atomic<int> asked = 0;
   std::atomic<int> cancelled = 0;
@@ -417,6 +444,7 @@ class SilentListener {
       answer.kind = FrameKind::kWelcome;
       from.send(answer);
       from.set_session(handshake_.sessions().to_caller);
+      ++proofs;
     } else if (frame.kind == FrameKind::kCall && frame.number > 0) {
       answer.kind = FrameKind::kPull;
       answer.call = frame.call;
@@ -442,12 +470,15 @@ class SilenceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::jthread serving = server.serve();
-    auto made = make_caller(server.address);
+    auto made = system_network().make_caller(server.address, runtime::system_runtime());
     ASSERT_THAT(made, IsOk());
     caller = std::move(*made);
-    auto connected = caller->connect(server.address, server.key, Clock::now() + kHostileLong);
-    ASSERT_THAT(connected, IsOk());
-    connection = std::move(*connected);
+    connection = caller->connect(server.address, server.key, Clock::now() + kHostileLong);
+    // Established: the server knows the peer.
+    const auto until = Clock::now() + kHostileLong;
+    while (server.proofs == 0 && Clock::now() < until) caller->wait(Clock::now() + 1ms);
+    ASSERT_GT(server.proofs, 0);
+    caller->wait(Clock::now() + 1ms);
   }
   void call(Clock::duration patience) {
     connection->call(
@@ -507,16 +538,17 @@ class WakeTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto made = internal::RingWorker::create([this](const Frame&, std::span<const std::byte> payload,
-                                                    const internal::Link*) { received_bytes += payload.size(); });
+                                                    const internal::Link*) { received_bytes += payload.size(); },
+                                             *runtime::system_runtime().clock);
     ASSERT_THAT(made, IsOk());
     reader = std::move(*made);
-    made = internal::RingWorker::create({});
+    made = internal::RingWorker::create({}, *runtime::system_runtime().clock);
     ASSERT_THAT(made, IsOk());
     writer = std::move(*made);
     const std::string name = concat("weir-wake-test-", ::getpid());
     bool has_come = false;
     ASSERT_THAT(reader->listen(name, [&](const auto&) { return has_come = true; }), IsOk());
-    link = writer->connect(name, Clock::now() + kHostileLong);
+    link = writer->connect(name).link;
     ASSERT_NE(link, nullptr);
     while (!has_come) reader->progress();
   }
@@ -588,20 +620,21 @@ TEST(KeyTest, FilesThatAreOpenToOthersAreRefused) {
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
-  const auto loaded = Key::load(path);
+  const auto loaded = Key::load(path, Key::Holder::kServers);
   ASSERT_THAT(loaded, IsOk());
   EXPECT_EQ(loaded->bytes, key.bytes);
   for (const mode_t open : {0640, 0620, 0610, 0604, 0602, 0601}) {
     ASSERT_EQ(::chmod(path.c_str(), open), 0);
-    EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kPermission, HasSubstr(path))) << std::oct << open;
+    EXPECT_THAT(Key::load(path, Key::Holder::kServers), StatusIs(ErrorCode::kPermission, HasSubstr(path)))
+        << std::oct << open;
   }
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   for (const std::size_t size : {std::size_t{0}, std::size_t{31}, std::size_t{33}}) {
     std::ofstream(path, std::ios::trunc) << std::string(size, 'x');
-    EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kCorrupt)) << size;
+    EXPECT_THAT(Key::load(path, Key::Holder::kServers), StatusIs(ErrorCode::kCorrupt)) << size;
   }
   std::remove(path.c_str());
-  EXPECT_THAT(Key::load(path), StatusIs(ErrorCode::kNotFound));
+  EXPECT_THAT(Key::load(path, Key::Holder::kServers), StatusIs(ErrorCode::kNotFound));
 }
 
 TEST(KeyTest, OnlyRegularFilesAreRead) {
@@ -611,9 +644,9 @@ TEST(KeyTest, OnlyRegularFilesAreRead) {
   const auto is_refused = [](const std::string& path) {
     return StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("key ", path, " is not a regular file")));
   };
-  EXPECT_THAT(Key::load(pipe), is_refused(pipe));
-  EXPECT_THAT(Key::load(directory.path()), is_refused(directory.path()));
-  EXPECT_THAT(Key::load("/dev/zero"), is_refused("/dev/zero"));
+  EXPECT_THAT(Key::load(pipe, Key::Holder::kServers), is_refused(pipe));
+  EXPECT_THAT(Key::load(directory.path(), Key::Holder::kServers), is_refused(directory.path()));
+  EXPECT_THAT(Key::load("/dev/zero", Key::Holder::kServers), is_refused("/dev/zero"));
 }
 
 // ---------------------------------------------------------------- ports
@@ -621,18 +654,19 @@ TEST(KeyTest, OnlyRegularFilesAreRead) {
 TEST(PortTest, LoopbackAddressesOpenNone) {
   GuardedHandler handler;
   const auto before = testing::listening_sockets(::getpid());
-  const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler);
+  const auto listener = system_network().listen({"tcp:127.0.0.1:0"}, Key::random(), handler, {});
   ASSERT_THAT(listener, IsOk());
   EXPECT_EQ(testing::listening_sockets(::getpid()), before);
   // The number is part of the address all the same, and taken.
-  EXPECT_THAT(listen((*listener)->address(), Key::random(), handler),
+  EXPECT_THAT(system_network().listen((*listener)->address(), Key::random(), handler, {}),
               StatusIs(ErrorCode::kIoError, HasSubstr((*listener)->address().text)));
 }
 
-TEST(PortTest, UcxListensOnTheDeviceOfItsAddressOnly) {
+TEST(PortTest, SocketsListenOnTheirAddressOnly) {
   GuardedHandler handler;
   const auto before = testing::listening_sockets(::getpid());
-  const auto listener = listen({"tcp:127.0.0.1:0"}, Key::random(), handler, {.opens_loopback_port = true});
+  const auto listener =
+      system_network().listen({"tcp:127.0.0.1:0"}, Key::random(), handler, {.opens_loopback_port = true});
   ASSERT_THAT(listener, IsOk());
   std::multiset<std::string> opened = testing::listening_sockets(::getpid());
   for (const std::string& one : before) opened.extract(one);

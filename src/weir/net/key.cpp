@@ -19,6 +19,8 @@ namespace weir::net {
 namespace {
 
 constexpr std::size_t kKeyBytes = 32;
+constexpr char kContext[] = "weirkeys";
+static_assert(crypto_kdf_KEYBYTES == kKeyBytes && sizeof kContext == crypto_kdf_CONTEXTBYTES + 1);
 
 void start_sodium() {
   static std::once_flag once;
@@ -40,13 +42,12 @@ std::string host_of_this_process() {
 
 Key Key::random() {
   start_sodium();
-  Key key;
-  key.bytes.resize(kKeyBytes);
+  Key key{std::vector<std::byte>(kKeyBytes), Holder::kServers};
   randombytes_buf(key.bytes.data(), key.bytes.size());
   return key;
 }
 
-Result<Key> Key::load(const std::string& path) {
+Result<Key> Key::load(const std::string& path, Holder holder) {
   start_sodium();
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for a writer
   if (!file.is_open()) return os_error(concat("open key ", path));
@@ -61,7 +62,7 @@ Result<Key> Key::load(const std::string& path) {
   if (got < 0) return os_error(concat("read key ", path));
   if (static_cast<std::size_t>(got) != kKeyBytes)
     return corrupt(concat("key ", path, " does not have ", kKeyBytes, " bytes: make a new one"));
-  return Key{{bytes.begin(), bytes.begin() + kKeyBytes}};
+  return Key{{bytes.begin(), bytes.begin() + kKeyBytes}, holder};
 }
 
 Status Key::save(const std::string& path) const {
@@ -76,6 +77,19 @@ Status Key::save(const std::string& path) const {
   return Status::ok();
 }
 
+std::vector<std::byte> Key::derive(Purpose purpose) const {
+  std::vector<std::byte> derived(kKeyBytes);
+  if (bytes.size() != kKeyBytes) return {};
+  crypto_kdf_derive_from_key(reinterpret_cast<unsigned char*>(derived.data()), derived.size(),
+                             static_cast<std::uint64_t>(purpose), kContext,
+                             reinterpret_cast<const unsigned char*>(bytes.data()));
+  return derived;
+}
+
+Key Key::for_clients() const {
+  return holder == Holder::kClients ? *this : Key{derive(Purpose::kClients), Holder::kClients};
+}
+
 std::string Key::to_hex() const {
   std::string text(2 * bytes.size() + 1, '\0');
   sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
@@ -84,7 +98,7 @@ std::string Key::to_hex() const {
 }
 
 std::optional<Key> Key::from_hex(std::string_view text) {
-  Key key{std::vector<std::byte>(kKeyBytes)};
+  Key key{std::vector<std::byte>(kKeyBytes), Holder::kClients};
   auto* const to = reinterpret_cast<unsigned char*>(key.bytes.data());
   std::size_t count = 0;
   const char* end = nullptr;
@@ -104,6 +118,14 @@ Identity Identity::of_this_process() {
     if (got > 0) identity.groups.assign(groups.begin(), groups.begin() + got);
   }
   identity.host = host_of_this_process();
+  return identity;
+}
+
+Identity Identity::nobody() {
+  constexpr std::uint32_t kNobody = 65534;
+  Identity identity;
+  identity.uid = kNobody;
+  identity.gid = kNobody;
   return identity;
 }
 

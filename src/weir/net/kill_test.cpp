@@ -1,6 +1,6 @@
 // One end is killed while calls are under way.  The other must notice, in bounded time, whatever was just happening.
 //
-// The end to be killed is this program again, in a process of its own (UCX does not outlive a fork): the environment
+// The end to be killed is this program again, in a process of its own (threads do not outlive a fork): the environment
 // variable kRole tells it what to play.
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,7 +39,7 @@ constexpr int kTellFd = 3;  // of the other process: where it tells what it has 
 constexpr auto kLong = 60s;  // far more than noticing takes: a caller that waits that long has not noticed
 constexpr std::size_t kBodyBytes = std::size_t{4} << 20;
 
-Key test_key() { return {Bytes(32, std::byte{42})}; }
+Key test_key() { return {Bytes(32, std::byte{42}), Key::Holder::kServers}; }
 
 Bytes echo_bytes(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -123,18 +124,17 @@ void tell(const std::string& line) { static_cast<void>(!::write(kTellFd, line.da
 
 void play_server(const Address& address) {
   EchoHandler handler;
-  auto listener = listen(address, test_key(), handler);
+  auto listener = system_network().listen(address, test_key(), handler, {});
   if (!listener.is_ok()) return tell(concat("listen: ", listener.status().message(), "\n"));
   tell(concat((*listener)->address().text, "\n"));
   (*listener)->run();
 }
 
 void play_client(const Address& address) {
-  auto caller = make_caller(address);
+  auto caller = system_network().make_caller(address, runtime::system_runtime());
   if (!caller.is_ok()) return tell(concat("make_caller: ", caller.status().message(), "\n"));
   auto connection = (*caller)->connect(address, test_key(), Clock::now() + kLong);
-  if (!connection.is_ok()) return tell(concat(connection.status().message(), "\n"));
-  Load load(**caller, **connection);
+  Load load(**caller, *connection);
   while (load.answered < Load::kStreams) load.wait();
   tell("calling\n");
   while (load.is_running()) load.wait();
@@ -205,14 +205,14 @@ double cpu_seconds_used() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Through rings, and through UCX.  The environment tells the other process too.
+/// Through rings, and through sockets.  The environment tells the other process too.
 class NetKillTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { ::setenv("WEIR_TRANSPORT", GetParam(), 1); }
   void TearDown() override { ::unsetenv("WEIR_TRANSPORT"); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, NetKillTest, ::testing::Values("auto", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Transports, NetKillTest, ::testing::Values("auto", "tcp"),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST_P(NetKillTest, CallsEndWhenTheServerIsKilled) {
@@ -220,11 +220,10 @@ TEST_P(NetKillTest, CallsEndWhenTheServerIsKilled) {
     SCOPED_TRACE(round);
     OtherProcess server("server", {"tcp:127.0.0.1:0"});
     const Address address{server.read_line()};
-    auto caller = make_caller(address);
+    auto caller = system_network().make_caller(address, runtime::system_runtime());
     ASSERT_THAT(caller, IsOk());
     auto connection = (*caller)->connect(address, test_key(), Clock::now() + kLong);
-    ASSERT_THAT(connection, IsOk());
-    Load load(**caller, **connection);
+    Load load(**caller, *connection);
     while (load.answered < Load::kStreams) load.wait();
     // Different moments: nothing depends on how long that takes.
     for (int i = 0; i < 300 * round; ++i) (*caller)->progress();
@@ -232,7 +231,7 @@ TEST_P(NetKillTest, CallsEndWhenTheServerIsKilled) {
     while (load.is_running()) load.wait();
     EXPECT_EQ(load.kept_errors, (std::map<ErrorCode, int>{{ErrorCode::kUnavailable, 3}}));
     EXPECT_EQ(load.errors, (std::map<ErrorCode, int>{{ErrorCode::kUnavailable, static_cast<int>(Load::kStreams)}}));
-    EXPECT_FALSE((*connection)->is_open());
+    EXPECT_FALSE(connection->is_open());
   }
 }
 
@@ -243,20 +242,60 @@ TEST_P(NetKillTest, AnotherServerTakesThePlaceOfTheKilledOne) {
     SCOPED_TRACE(round);
     OtherProcess server("server", address);
     address.text = server.read_line();
-    if (caller == nullptr) caller = std::move(*make_caller(address));
+    if (caller == nullptr) caller = std::move(*system_network().make_caller(address, runtime::system_runtime()));
     auto connection = caller->connect(address, test_key(), Clock::now() + kLong);
-    ASSERT_THAT(connection, IsOk());
-    Load load(*caller, **connection);
+    Load load(*caller, *connection);
     while (load.answered < Load::kStreams) load.wait();
     server.kill();
     while (load.is_running()) load.wait();
-    EXPECT_THAT(caller->connect(address, test_key(), Clock::now() + kLong), StatusIs(ErrorCode::kUnavailable));
+    const auto nobody = caller->connect(address, test_key(), Clock::now() + kLong);
+    std::optional<Result<Reply>> refused;
+    nobody->call({echo_bytes("keep"), {}, {}, Clock::now() + kLong, [&](Result<Reply> reply) { refused = reply; }});
+    while (!refused) caller->wait(Clock::now() + 1s);
+    EXPECT_THAT(*refused, StatusIs(ErrorCode::kUnavailable));
   }
+}
+
+/// Passes calls on to another server; answers with what became of that.
+class PassingHandler : public Handler {
+ public:
+  void handle(Request request) override {
+    auto shared = std::make_shared<Request>(std::move(request));
+    next->call({echo_bytes("keep"), {}, {}, Clock::now() + kLong, [shared](const Result<Reply>& reply) {
+                  shared->reply(echo_bytes(to_string(reply.status().code())));
+                }});
+    ++passed;
+  }
+  std::unique_ptr<Connection> next;
+  std::atomic<int> passed = 0;
+};
+
+TEST_P(NetKillTest, ServersNoticeKilledServersThatTheyCall) {
+  OtherProcess far("server", {"tcp:127.0.0.1:0"});
+  const Address address{far.read_line()};
+  PassingHandler handler;
+  auto listener = system_network().listen({"tcp:127.0.0.1:0"}, test_key(), handler, {});
+  ASSERT_THAT(listener, IsOk());
+  handler.next = (*listener)->caller().connect(address, test_key(), Clock::now() + kLong);
+  std::thread thread([&] { (*listener)->run(); });
+  auto caller = system_network().make_caller((*listener)->address(), runtime::system_runtime());
+  ASSERT_THAT(caller, IsOk());
+  const auto connection = (*caller)->connect((*listener)->address(), test_key(), Clock::now() + kLong);
+  std::optional<Result<Reply>> result;
+  connection->call({echo_bytes("pass"), {}, {}, Clock::now() + kLong, [&](Result<Reply> reply) { result = reply; }});
+  while (handler.passed == 0) (*caller)->progress();
+  far.kill();
+  while (!result) (*caller)->wait(Clock::now() + 1s);
+  ASSERT_THAT(*result, IsOk());
+  EXPECT_EQ((*result)->head, echo_bytes(to_string(ErrorCode::kUnavailable)));
+  (*listener)->stop();
+  thread.join();
+  handler.next.reset();
 }
 
 TEST_P(NetKillTest, ServersNoticeKilledClients) {
   EchoHandler handler;
-  auto listener = listen({"tcp:127.0.0.1:0"}, test_key(), handler);
+  auto listener = system_network().listen({"tcp:127.0.0.1:0"}, test_key(), handler, {});
   ASSERT_THAT(listener, IsOk());
   std::thread thread([&] { (*listener)->run(); });
   for (int round = 0; round < 5; ++round) {

@@ -35,20 +35,33 @@ void Request::reply(Bytes head, std::span<const std::byte> body, std::function<v
   impl_->reply(std::move(head), body, std::move(sent));
 }
 
-Result<std::unique_ptr<Caller>> make_caller(const Address& address) {
-  if (is_local(address)) return internal::make_local_caller(kProtocolVersion);
-  if (address.text.starts_with("tcp:"))
-    return internal::make_process_caller(kProtocolVersion, internal::rings_by_environment());
-  return unknown(address);
-}
+namespace {
 
-Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler,
-                                         const ListenOptions& options) {
-  if (key.bytes.size() != 32)
-    return invalid_argument(concat("listen on ", address.text, ": the key does not have 32 bytes"));
-  if (is_local(address)) return internal::listen_local(address, key, handler);
-  if (address.text.starts_with("tcp:")) return internal::listen_process(address, key, handler, options);
-  return unknown(address);
+class SystemNetwork final : public Network {
+ public:
+  Result<std::unique_ptr<Caller>> make_caller(const Address& address, const runtime::Runtime& runtime) override {
+    if (is_local(address)) return internal::make_local_caller(kProtocolVersion, runtime);
+    if (address.text.starts_with("tcp:")) {
+      return internal::make_process_caller(kProtocolVersion, internal::rings_by(*runtime.settings), runtime);
+    }
+    return unknown(address);
+  }
+
+  Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& secret, Handler& handler,
+                                           const ListenOptions& options) override {
+    if (secret.bytes.size() != 32 || secret.holder != Key::Holder::kServers)
+      return invalid_argument(concat("listen on ", address.text, ": the key is not a servers' secret of 32 bytes"));
+    if (is_local(address)) return internal::listen_local(address, secret, handler, options);
+    if (address.text.starts_with("tcp:")) return internal::listen_process(address, secret, handler, options);
+    return unknown(address);
+  }
+};
+
+}  // namespace
+
+Network& system_network() noexcept {
+  static auto* const network = new SystemNetwork;  // never destroyed, as system_runtime()
+  return *network;
 }
 
 }  // namespace weir::net

@@ -1,7 +1,7 @@
 #pragma once
 
-// Transports behind one interface: UCX active messages between hosts, rings in shared memory between processes of one
-// host, and a channel inside one process.
+// Transports behind one interface: sockets with TLS between hosts (UCX on fabrics that are named), rings in shared
+// memory between processes of one host, and a channel inside one process.
 //
 // A client calls, a server answers.  A message is a head (a FlatBuffer, small, checked by its reader) and a body (bytes
 // of files, as they are, any number).  Bodies are received straight into the memory that the receiver names once it has
@@ -30,20 +30,21 @@
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/runtime/runtime.h>
 
 namespace weir::net {
 
 using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
-using Deadline = Clock::time_point;
+using Deadline = runtime::TimePoint;
 
 /// The protocol: frames (docs/formats.md) and heads together.  Both ends must have the same number.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 /// Longer heads and bodies are refused before they are read.
 inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 30;
 
-/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=ucx; otherwise UCX; loopback addresses:
+/// "tcp:127.0.0.1:7001" (rings if that is on this host, unless WEIR_TRANSPORT=tcp; otherwise sockets; loopback addresses:
 /// rings only), or "local:NAME" inside this process.
 struct Address {
   std::string text;
@@ -51,27 +52,44 @@ struct Address {
 };
 
 /// What both ends must know.  Neither ever sends it: they prove it to each other.
+///
+/// The servers of a file system have a secret, and clients get a key that is derived from it and does not lead back to
+/// it.  A listener accepts both, and tells them apart, so no client can act as a server.
 struct Key {
-  std::vector<std::byte> bytes;  ///< 32
+  enum class Holder : std::uint8_t { kClients, kServers };
 
+  std::vector<std::byte> bytes;      ///< 32
+  Holder holder = Holder::kClients;  ///< kServers: it is the secret.
+
+  /// A secret for the servers of a new file system.
   static Key random();
   /// \error kPermission if others may read the file; kNotFound, kIoError, kCorrupt
-  static Result<Key> load(const std::string& path);
+  static Result<Key> load(const std::string& path, Holder holder);
   /// A new file, readable by its owner only.
   [[nodiscard]] Status save(const std::string& path) const;
 
+  /// Of a secret: the key of its clients.  Of a clients' key: itself.
+  [[nodiscard]] Key for_clients() const;
+  /// What else is derived from the secret; known only to servers.  \pre holder is kServers
+  enum class Purpose : std::uint8_t { kClients = 1, kCapabilities = 2 };
+  [[nodiscard]] std::vector<std::byte> derive(Purpose purpose) const;
+
+  /// Of a clients' key.
   [[nodiscard]] std::string to_hex() const;
   static std::optional<Key> from_hex(std::string_view text);
 };
 
-/// Who calls, as the handshake said (the key vouches for it).
+/// Who calls.  The listener finds out; what the caller says of itself counts for nothing, except its host.
 struct Identity {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::vector<std::uint32_t> groups;
-  std::string host;  ///< Of the caller: differs between machines, and between network namespaces of one.
+  std::string host;        ///< Of the caller: differs between machines, and between network namespaces of one.
+  bool is_server = false;  ///< It has proven the secret of the servers.
 
   static Identity of_this_process();
+  /// A user that owns nothing.
+  static Identity nobody();
   /// Whether the caller can reach abstract Unix sockets of this process.
   [[nodiscard]] bool same_host() const;
 };
@@ -100,29 +118,31 @@ class Connection {
  public:
   /// Calls under way end with kUnavailable.
   virtual ~Connection() = default;
-  /// Starts a call; never waits.
+  /// Starts a call; never waits.  Calls made while the connection is being established are sent once it is; if it
+  /// cannot be, they end with the reason.
   virtual void call(Call call) = 0;
-  /// False once the server is known to be gone; calls then fail at once.
+  /// False once the server is known to be gone, or cannot be reached; calls then fail at once.
   [[nodiscard]] virtual bool is_open() const = 0;
   [[nodiscard]] virtual const Address& address() const = 0;
 };
 
 /// The calling end: all connections of a client.  \threadsafety One thread at a time, for it and its connections
-/// together.
+/// together; but for wake().
 class Caller {
  public:
   virtual ~Caller() = default;
-  /// \error kUnavailable if nobody answers, kPermission if the keys differ, kInvalidArgument if the versions do: names
-  /// both.
-  virtual Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline deadline) = 0;
+  /// Starts to connect; never waits: progress() does the rest.  If that fails, or is not done by the deadline, calls on
+  /// the connection end with kUnavailable if nobody answers, kPermission if the keys differ, kInvalidArgument if the
+  /// versions do; the message names the address.
+  virtual std::unique_ptr<Connection> connect(const Address& address, const Key& key, Deadline deadline) = 0;
   /// Does what can be done now.
   virtual void progress() = 0;
-  /// Sleeps until progress() would find something, or the deadline, whichever is first.  May return early.
+  /// Sleeps until progress() would find something, wake(), or the deadline, whichever is first, and makes progress.  May
+  /// return early.
   virtual void wait(Deadline deadline) = 0;
+  /// Makes the wait() in progress, or the next one, return.  \threadsafety Safe from any thread.
+  virtual void wake() = 0;
 };
-
-/// The one that `address` needs.
-Result<std::unique_ptr<Caller>> make_caller(const Address& address);
 
 // ---------------------------------------------------------------- the answering end
 
@@ -166,10 +186,25 @@ class Handler {
   virtual void disconnected(PeerId peer) { (void)peer; }
 };
 
+/// How a listener lets callers in that come through its port.
+struct Admission {
+  enum class Identifies : std::uint8_t {
+    kNone,     ///< There is no port: the kernel vouches for all callers.
+    kByKey,    ///< They act as the user that the listener runs as.
+    kByMunge,  ///< They act as the user that MUNGE names.
+  };
+  enum class Encrypts : std::uint8_t { kBeyondLoopback, kAlways, kOnRequest };
+
+  Identifies identifies = Identifies::kNone;
+  Encrypts encrypts = Encrypts::kBeyondLoopback;
+  bool squashes_root = true;
+};
+
 /// The answering end: an event loop.  Idle, it sleeps.
 class Listener {
  public:
   virtual ~Listener() = default;
+  [[nodiscard]] virtual Admission admission() const { return {}; }
   /// As clients reach it; the port is filled in where 0 was asked for.
   [[nodiscard]] virtual const Address& address() const = 0;
   /// Serves until stop(); in the thread that calls it.
@@ -180,7 +215,11 @@ class Listener {
   /// Runs `task` on the listener's thread, soon.  \threadsafety Safe from any thread.
   virtual void post(std::function<void()> task) = 0;
   /// Runs `task` on the listener's thread at `time`.  Listener's thread only.
-  virtual void at(Clock::time_point time, std::function<void()> task) = 0;
+  virtual void at(Deadline time, std::function<void()> task) = 0;
+  /// For calls to other servers, driven by run(): completions come on the listener's thread, and its own progress() and
+  /// wait() do nothing.  run() does not wait for calls in flight when it stops, except through the requests that wait
+  /// for them; the end of a connection ends its calls.  Listener's thread only, or while nobody runs it.
+  virtual Caller& caller() = 0;
 };
 
 struct ListenOptions {
@@ -190,12 +229,26 @@ struct ListenOptions {
   /// How long a caller may take to prove that it has the key.
   Clock::duration stranger_patience = std::chrono::seconds(5);
   /// Open a port also on a loopback address.  Only this host reaches those, so shared memory alone serves them
-  /// otherwise: a port, which UCX guards badly, stays closed.
+  /// otherwise: a port that is not needed stays closed.
   bool opens_loopback_port = false;
+  /// A caller that is root on its host, as MUNGE says, acts as nobody.
+  bool squashes_root = true;
+  runtime::Runtime runtime = runtime::system_runtime();
 };
 
-/// \error kIoError if the address cannot be listened on
-Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& key, Handler& handler,
-                                         const ListenOptions& options = {});
+/// Where both ends come from: the machine's network, or a simulated one.  \threadsafety Safe from any thread.
+class Network {
+ public:
+  virtual ~Network() = default;
+  /// The one that `address` needs.  \error kInvalidArgument
+  virtual Result<std::unique_ptr<Caller>> make_caller(const Address& address, const runtime::Runtime& runtime) = 0;
+  /// `secret`: of the servers.  Accepts those who prove it, and those who prove the key of its clients.
+  /// \error kIoError if the address cannot be listened on; kInvalidArgument if that is not a secret
+  virtual Result<std::unique_ptr<Listener>> listen(const Address& address, const Key& secret, Handler& handler,
+                                                   const ListenOptions& options) = 0;
+};
+
+/// The machine's.
+Network& system_network() noexcept;
 
 }  // namespace weir::net

@@ -1,6 +1,8 @@
-// Calls between two processes of one host, against what UCX itself does, in one run:
+// Calls between two processes, against what is possible without Weir, in one run:
 //
-//   net_bench [--repeats 15] [--most-mb 64]
+//   net_bench [--only rings|plain|encrypted] [--case TEXT] [--repeats 15] [--most-mb 64] [--address A --server-namespace FILE]
+//
+// `rings` is within a host, against what UCX itself does:
 //
 //   latency     calls of 64 bytes, answered with 64 bytes.  "asleep": the server has slept before each call, as it does between the calls of
 //               a program that computes.  "awake": call after call.  "raw": UCX active messages, both ends polling without end.
@@ -8,161 +10,24 @@
 //               "raw": one active message of that size through UCX as it comes (rendezvous, single copy where the system lets it),
 //               both ends polling.  A ratio is raw / ours of the same turn, as times: 1 means as fast as UCX.
 //
+// `plain` and `encrypted` are socket_bench.cpp.
+//
 // Contenders take turns.  Shown are medians and, in brackets, quartiles.
 
-#include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 
-#include <weir/base/spread.h>
-#include <weir/base/text.h>
-#include <weir/net/net.h>
+#include <weir/net/internal/bench_testing.h>
 
-namespace weir::net {
+namespace weir::net::bench {
 namespace {
-
-constexpr std::size_t kSmall = 64;
-
-struct Settings {
-  int repeats = 15;
-  std::size_t most_bytes = std::size_t{64} << 20;
-};
-
-// A benchmark that cannot do what it claims to measure must not print numbers.
-void require(bool condition, std::string_view what) {
-  if (condition) return;
-  std::fprintf(stderr, "net_bench: %.*s\n", static_cast<int>(what.size()), what.data());
-  std::exit(1);
-}
-
-template <typename T>
-T take(Result<T> result) {
-  require(result.is_ok(), result.status().message());
-  return std::move(result).value();
-}
-
-void send_all(int fd, const void* bytes, std::size_t count) {
-  require(::send(fd, bytes, count, 0) == static_cast<ssize_t>(count), "send to the other process failed");
-}
-
-void receive_all(int fd, void* bytes, std::size_t count) {
-  require(::recv(fd, bytes, count, MSG_WAITALL) == static_cast<ssize_t>(count), "the other process is gone");
-}
-
-void send_text(int fd, std::string_view text) {
-  const std::size_t size = text.size();
-  send_all(fd, &size, sizeof size);
-  send_all(fd, text.data(), size);
-}
-
-std::string receive_text(int fd) {
-  std::size_t size = 0;
-  receive_all(fd, &size, sizeof size);
-  std::string text(size, '\0');
-  receive_all(fd, text.data(), size);
-  return text;
-}
-
-/// A process of its own, started before UCX is used in this one; ends with this one.
-class OtherProcess {
- public:
-  explicit OtherProcess(const std::function<void(int socket)>& run) {
-    int ends[2] = {-1, -1};
-    require(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair failed");
-    pid_ = ::fork();
-    require(pid_ >= 0, "fork failed");
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::close(ends[0]);
-      run(ends[1]);
-      std::_Exit(0);
-    }
-    ::close(ends[1]);
-    socket_ = ends[0];
-  }
-  OtherProcess(const OtherProcess&) = delete;
-  OtherProcess& operator=(const OtherProcess&) = delete;
-  ~OtherProcess() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    ::close(socket_);
-  }
-  [[nodiscard]] int socket() const { return socket_; }
-
- private:
-  pid_t pid_ = -1;
-  int socket_ = -1;
-};
-
-// ---------------------------------------------------------------- Weir
-
-Key bench_key() { return {Bytes(32, std::byte{7})}; }
-
-/// Takes bodies into memory of its own; answers as many bytes as the caller has asked for in the head.
-class BenchHandler : public Handler {
- public:
-  explicit BenchHandler(std::size_t most_bytes) : memory_(most_bytes, std::byte{1}) {}
-
-  void handle(Request request) override {
-    std::size_t wanted = 0;
-    std::memcpy(&wanted, request.head().data(), sizeof wanted);
-    auto shared = std::make_shared<Request>(std::move(request));
-    shared->receive(std::span(memory_).first(shared->body_bytes()), [this, shared, wanted](const Status& status) {
-      require(status.is_ok(), "receive failed");
-      shared->reply(Bytes(16), std::span(memory_).first(wanted));
-    });
-  }
-
- private:
-  Bytes memory_;
-};
-
-void serve(int socket, std::size_t most_bytes) {
-  BenchHandler handler(most_bytes);
-  const auto listener = take(listen({"tcp:127.0.0.1:0"}, bench_key(), handler));
-  send_text(socket, listener->address().text);
-  listener->run();
-}
-
-class WeirClient {
- public:
-  explicit WeirClient(const Address& address)
-      : caller_(take(make_caller(address))),
-        connection_(take(caller_->connect(address, bench_key(), Clock::now() + std::chrono::seconds(10)))) {}
-
-  void call(std::span<const std::byte> body, std::span<std::byte> sink) {
-    Bytes head(sizeof(std::size_t));
-    const std::size_t wanted = sink.size();
-    std::memcpy(head.data(), &wanted, sizeof wanted);
-    bool is_done = false;
-    connection_->call(
-        {std::move(head), body, sink, Clock::now() + std::chrono::seconds(60), [&](const Result<Reply>& reply) {
-           require(reply.is_ok() && reply->body_bytes == wanted, "call failed");
-           is_done = true;
-         }});
-    while (!is_done) caller_->wait(Clock::now() + std::chrono::seconds(1));
-  }
-
- private:
-  std::unique_ptr<Caller> caller_;
-  std::unique_ptr<Connection> connection_;
-};
 
 // ---------------------------------------------------------------- UCX as it comes
 
@@ -291,12 +156,6 @@ class RawClient {
 
 // ---------------------------------------------------------------- measuring
 
-double seconds_of(const std::function<void()>& run) {
-  const auto start = Clock::now();
-  run();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 void measure_latency(WeirClient& weir, RawClient& raw, int repeats) {
   const Bytes body(kSmall, std::byte{1});
   Bytes sink(kSmall);
@@ -350,35 +209,57 @@ void measure_bandwidth(WeirClient& weir, RawClient& raw, std::size_t bytes, int 
               write.high, spread_of(read_rate).median, read.median, read.low, read.high);
 }
 
-Settings parse(int argc, char** argv) {
-  Settings settings;
+Options parse(int argc, char** argv) {
+  Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
+    const char* const value = argv[i + 1];
     if (name == "--repeats")
-      settings.repeats = std::max(1, std::atoi(argv[i + 1]));
+      options.repeats = std::max(1, std::atoi(value));
     else if (name == "--most-mb")
-      settings.most_bytes = static_cast<std::size_t>(std::atoi(argv[i + 1])) << 20;
+      options.most_bytes = static_cast<std::size_t>(std::atoi(value)) << 20;
+    else if (name == "--only")
+      options.only = value;
+    else if (name == "--case")
+      options.cases = value;
+    else if (name == "--address")
+      options.address = value;
+    else if (name == "--server-namespace")
+      options.server_namespace = value;
     else
-      require(false, concat("unknown argument ", name, "; known are --repeats N, --most-mb N"));
+      require(
+          false,
+          concat("unknown argument ", name,
+                 "; known are --only rings|plain|encrypted, --case TEXT, --repeats N, --most-mb N, --address ADDRESS, "
+                 "--server-namespace FILE"));
   }
-  require(argc % 2 == 1 && settings.most_bytes > 0, "every argument needs a value, and --most-mb a positive one");
-  return settings;
+  require(argc % 2 == 1 && options.most_bytes > 0, "every argument needs a value, and --most-mb a positive one");
+  return options;
 }
 
-void run(const Settings& settings) {
-  const OtherProcess server([&](int socket) { serve(socket, settings.most_bytes); });
-  const OtherProcess raw_server([&](int socket) { serve_raw(socket, settings.most_bytes); });
-  RawClient raw(raw_server.socket(), settings.most_bytes);
+void measure_rings(const Options& options) {
+  const OtherProcess server(
+      [&](int socket) { serve(socket, options.most_bytes, {"tcp:127.0.0.1:0"}, runtime::system_runtime()); });
+  const OtherProcess raw_server([&](int socket) { serve_raw(socket, options.most_bytes); });
+  RawClient raw(raw_server.socket(), options.most_bytes);
   WeirClient weir({receive_text(server.socket())});
-  measure_latency(weir, raw, settings.repeats);
-  for (std::size_t bytes = std::size_t{64} << 10; bytes <= settings.most_bytes; bytes *= 4)
-    measure_bandwidth(weir, raw, bytes, settings.repeats);
+  measure_latency(weir, raw, options.repeats);
+  for (std::size_t bytes = std::size_t{64} << 10; bytes <= options.most_bytes; bytes *= 4)
+    measure_bandwidth(weir, raw, bytes, options.repeats);
+}
+
+// UCX comes last: it leaves threads behind, and the others fork.
+void run(const Options& options) {
+  for (const char* part : {"plain", "encrypted"}) {
+    if (options.wants(part)) measure_sockets(options, part);
+  }
+  if (options.wants("rings") && options.server_namespace.empty()) measure_rings(options);
 }
 
 }  // namespace
-}  // namespace weir::net
+}  // namespace weir::net::bench
 
 int main(int argc, char** argv) {
-  weir::net::run(weir::net::parse(argc, argv));
+  weir::net::bench::run(weir::net::bench::parse(argc, argv));
   return 0;
 }

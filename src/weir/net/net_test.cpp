@@ -16,6 +16,7 @@
 
 #include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
+#include <weir/net/internal/transport_testing.h>
 #include <weir/net/internal/transports.h>
 
 namespace weir::net {
@@ -49,9 +50,10 @@ Bytes pattern(std::size_t size, unsigned seed = 1) {
 class TestHandler : public Handler {
  public:
   void handle(Request request) override {
+    const std::string what = text_of(request.head());
+    if (what == "hello") return request.reply({});  // not counted
     ++handled;
     last_identity = request.identity();
-    const std::string what = text_of(request.head());
     if (what == "echo") return echo(std::move(request));
     if (what == "drop") return;
     if (what == "keep" && may_keep) return kept.push_back(std::move(request));
@@ -104,7 +106,7 @@ class TestHandler : public Handler {
 class TestServer {
  public:
   TestServer(const Address& address, Key key, const ListenOptions& options) : key_(std::move(key)) {
-    auto made = listen(address, key_, handler, options);
+    auto made = system_network().listen(address, key_, handler, options);
     EXPECT_THAT(made, IsOk());
     listener_ = std::move(*made);
     thread_ = std::thread([this] { listener_->run(); });
@@ -148,20 +150,32 @@ class TestServer {
 
 Deadline in(Clock::duration time) { return Clock::now() + time; }
 
-/// A caller of the transport that is being tested: "local", "rings", "ucx".
+/// A caller of the transport that is being tested: "local", "rings", "tcp", "tls", "ucx".
 std::unique_ptr<Caller> make_test_caller(const std::string& transport, std::uint32_t version = kProtocolVersion) {
-  if (transport == "local") return internal::make_local_caller(version);
-  return internal::make_process_caller(version, transport == "rings" ? internal::Rings::kOn : internal::Rings::kOff);
+  const runtime::Runtime runtime = runtime::system_runtime();
+  if (transport == "local") return internal::make_local_caller(version, runtime);
+  const internal::Rings rings = transport == "rings" ? internal::Rings::kOn : internal::Rings::kOff;
+  return std::move(*internal::make_process_caller(version, rings, runtime));
 }
 
-/// A caller with one connection.
+/// How a connection comes to be, as its first call sees it.
+Result<Reply> try_to_connect(Caller& caller, const Address& address, const Key& key) {
+  const std::unique_ptr<Connection> connection = caller.connect(address, key, in(20s));
+  std::optional<Result<Reply>> result;
+  connection->call({bytes_of("echo"), {}, {}, in(30s), [&](Result<Reply> reply) { result = std::move(reply); }});
+  while (!result) caller.wait(in(1s));
+  EXPECT_EQ(connection->is_open(), result->is_ok());
+  return std::move(*result);
+}
+
+/// A caller with one connection, which is established.
 struct TestClient {
-  TestClient(const std::string& transport, const TestServer& server) : caller(make_test_caller(transport)) {
-    const Address& address = server.address();
-    const Key& key = server.key();
-    auto connected = caller->connect(address, key, in(20s));
-    EXPECT_THAT(connected, IsOk());
-    if (connected.is_ok()) connection = std::move(*connected);
+  TestClient(const std::string& transport, const TestServer& server)
+      : TestClient(transport, server, server.key().for_clients()) {}
+  TestClient(const std::string& transport, const TestServer& server, const Key& key)
+      : caller(make_test_caller(transport)) {
+    connection = caller->connect(server.address(), key, in(20s));
+    EXPECT_THAT(call("hello"), IsOk());
   }
 
   Result<Reply> call(std::string_view what, std::span<const std::byte> body = {}, std::span<std::byte> sink = {},
@@ -181,6 +195,7 @@ struct TestClient {
 
 class NetTest : public ::testing::TestWithParam<std::string> {
  protected:
+  const internal::TransportSettings settings_{GetParam()};
   static Address fresh_address() {
     static std::atomic<int> number = 0;
     if (GetParam() == "local") return {concat("local:test-", ++number)};
@@ -190,7 +205,7 @@ class NetTest : public ::testing::TestWithParam<std::string> {
     return make_test_caller(GetParam(), version);
   }
   static std::unique_ptr<TestServer> make_server(ListenOptions options = {}) {
-    options.opens_loopback_port = GetParam() == "ucx";
+    options.opens_loopback_port = internal::opens_port(GetParam());
     return std::make_unique<TestServer>(fresh_address(), Key::random(), options);
   }
 };
@@ -198,17 +213,17 @@ class NetTest : public ::testing::TestWithParam<std::string> {
 /// Those in which an end can stop while the other goes on.
 class ProcessNetTest : public NetTest {};
 
-INSTANTIATE_TEST_SUITE_P(Transports, NetTest, ::testing::Values("local", "rings", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Transports, NetTest, ::testing::Values("local", "rings", "tcp", "tls", "ucx"),
                          [](const auto& parameter) { return parameter.param; });
 
-INSTANTIATE_TEST_SUITE_P(Transports, ProcessNetTest, ::testing::Values("rings", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessNetTest, ::testing::Values("rings", "tcp", "tls", "ucx"),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST_P(NetTest, EchoesBodiesOfAllSizes) {
   const auto server = make_server();
   TestClient client(GetParam(), *server);
-  std::vector<std::size_t> sizes = {0,    1,    2,    63,   64,   65,    4096,  8185,
-                                    8186, 8187, 8191, 8192, 8193, 16384, 65536, 1 << 20};
+  std::vector<std::size_t> sizes = {0,    1,    2,    63,    64,    65,    4096,  8185,  8186,   8187,
+                                    8191, 8192, 8193, 16384, 65536, 73723, 73724, 73725, 1 << 20};
   for (std::size_t size = 3; size < (1 << 20); size = size * 7 / 3) sizes.push_back(size);
   sizes.push_back(std::size_t{64} << 20);
   for (const std::size_t size : sizes) {
@@ -224,6 +239,20 @@ TEST_P(NetTest, EchoesBodiesOfAllSizes) {
   }
   server->run([] {});
   while (server->handler.sent < static_cast<int>(sizes.size())) server->run([] {});
+}
+
+// The caller does nothing but call: nobody has to ask it for the body.
+TEST(OneRoundTripTest, BodiesUpTo64KiBTravelWithTheirCall) {
+  TestServer server({"tcp:127.0.0.1:0"}, Key::random(), {});
+  TestClient client("rings", server);
+  const Bytes body = pattern(std::size_t{64} << 10);
+  Bytes sink(body.size());
+  std::optional<Result<Reply>> result;
+  client.connection->call({bytes_of("echo"), body, sink, in(30s), [&](Result<Reply> reply) { result = reply; }});
+  while (server.handler.sent == 0) server.run([] {});
+  while (!result) client.caller->wait(in(1s));
+  EXPECT_THAT(*result, IsOk());
+  EXPECT_EQ(sink, body);
 }
 
 TEST_P(NetTest, CarriesHeadsUpToTheLimit) {
@@ -275,6 +304,28 @@ TEST_P(NetTest, ManyCallsInFlight) {
   while (done < kCalls) client.caller->wait(in(1s));
 }
 
+// Pieces of their bodies lie between other frames, and end anywhere in what is read at once.
+TEST_P(NetTest, ManyLongCallsInFlight) {
+  const auto server = make_server();
+  TestClient client(GetParam(), *server);
+  constexpr std::size_t kCalls = 24;
+  std::vector<Bytes> bodies;
+  std::vector<Bytes> sinks;
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    bodies.push_back(pattern((i + 1) * 131'101, static_cast<unsigned>(i)));
+    sinks.emplace_back(bodies.back().size());
+  }
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    client.connection->call({bytes_of("echo"), bodies[i], sinks[i], in(60s), [&, i](const Result<Reply>& reply) {
+                               ++done;
+                               ASSERT_THAT(reply, IsOk());
+                               EXPECT_TRUE(bodies[i] == sinks[i]) << i;
+                             }});
+  }
+  while (done < kCalls) client.caller->wait(in(1s));
+}
+
 TEST_P(NetTest, CallersInSeveralThreads) {
   const auto server = make_server();
   std::vector<std::thread> threads;
@@ -302,9 +353,7 @@ TEST_P(NetTest, OneCallerSeveralServers) {
   Caller& caller = *made;
   std::vector<std::unique_ptr<Connection>> connections;
   for (const auto& server : servers) {
-    auto connection = caller.connect(server->address(), server->key(), in(20s));
-    ASSERT_THAT(connection, IsOk());
-    connections.push_back(std::move(*connection));
+    connections.push_back(caller.connect(server->address(), server->key(), in(20s)));
   }
   const Bytes body = pattern(100'000);
   std::vector<Bytes> sinks(3, Bytes(body.size()));
@@ -489,20 +538,42 @@ TEST_P(NetTest, ReceiveWithTheWrongRoomIsRefused) {
 TEST_P(NetTest, WrongKeyIsRefusedByBothEnds) {
   const auto server = make_server();
   const auto caller = new_caller();
-  EXPECT_THAT(caller->connect(server->address(), Key::random(), in(20s)),
+  EXPECT_THAT(try_to_connect(*caller, server->address(), Key::random()),
               StatusIs(ErrorCode::kPermission, HasSubstr(server->address().text)));
-  EXPECT_THAT(caller->connect(server->address(), Key{}, in(20s)), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(try_to_connect(*caller, server->address(), Key{}), StatusIs(ErrorCode::kInvalidArgument));
   EXPECT_EQ(server->handler.handled, 0);
-  // The right one still gets in.
-  EXPECT_THAT(caller->connect(server->address(), server->key(), in(20s)), IsOk());
+  // The right ones still get in.
+  EXPECT_THAT(try_to_connect(*caller, server->address(), server->key().for_clients()), IsOk());
+  EXPECT_THAT(try_to_connect(*caller, server->address(), server->key()), IsOk());
+}
+
+TEST_P(NetTest, OnlyTheSecretMakesAServer) {
+  const auto server = make_server();
+  const auto is_server = [&](const Key& key) {
+    EXPECT_THAT(TestClient(GetParam(), *server, key).call("echo"), IsOk());
+    bool is = false;
+    server->run([&] { is = server->handler.last_identity.is_server; });
+    return is;
+  };
+  EXPECT_TRUE(is_server(server->key()));
+  EXPECT_FALSE(is_server(server->key().for_clients()));
+  // A client that says it has the secret.
+  Key lie = server->key().for_clients();
+  lie.holder = Key::Holder::kServers;
+  const auto caller = new_caller();
+  EXPECT_THAT(try_to_connect(*caller, server->address(), lie), StatusIs(ErrorCode::kPermission));
+  // A server that says it is a client has no key of one.
+  lie = server->key();
+  lie.holder = Key::Holder::kClients;
+  EXPECT_THAT(try_to_connect(*caller, server->address(), lie), StatusIs(ErrorCode::kPermission));
 }
 
 TEST_P(NetTest, OtherVersionsAreRefusedByName) {
   const auto server = make_server();
   const auto caller = new_caller(kProtocolVersion + 41);
-  const auto connection = caller->connect(server->address(), server->key(), in(20s));
-  EXPECT_THAT(connection, StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("version ", kProtocolVersion + 41))));
-  EXPECT_THAT(connection, StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("version ", kProtocolVersion, ":"))));
+  const auto refused = try_to_connect(*caller, server->address(), server->key());
+  EXPECT_THAT(refused, StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("version ", kProtocolVersion + 41))));
+  EXPECT_THAT(refused, StatusIs(ErrorCode::kInvalidArgument, HasSubstr(concat("version ", kProtocolVersion, ":"))));
 }
 
 TEST_P(NetTest, NobodyListens) {
@@ -512,8 +583,80 @@ TEST_P(NetTest, NobodyListens) {
     address = server->address();
   }
   const auto caller = new_caller();
-  EXPECT_THAT(caller->connect(address, Key::random(), in(20s)),
+  EXPECT_THAT(try_to_connect(*caller, address, Key::random()),
               StatusIs(ErrorCode::kUnavailable, HasSubstr(address.text)));
+}
+
+TEST_P(NetTest, AllCallsOfAConnectionThatIsRefusedEndWithTheReason) {
+  const auto server = make_server();
+  const auto caller = new_caller();
+  const auto connection = caller->connect(server->address(), Key::random(), in(20s));
+  int refused = 0;
+  const auto count = [&](const Result<Reply>& reply) {
+    EXPECT_THAT(reply, StatusIs(ErrorCode::kPermission, HasSubstr(concat("connect to ", server->address().text))));
+    ++refused;
+  };
+  for (int i = 0; i < 3; ++i) connection->call({bytes_of("echo"), {}, {}, in(30s), count});
+  while (refused < 3) caller->wait(in(1s));
+  EXPECT_FALSE(connection->is_open());
+  connection->call({bytes_of("echo"), {}, {}, in(30s), count});
+  while (refused < 4) caller->wait(in(1s));
+}
+
+TEST_P(NetTest, WakeEndsAWait) {
+  const auto caller = new_caller();
+  caller->wake();
+  caller->wait(Deadline::max());
+  std::thread other([&] { caller->wake(); });
+  caller->wait(Deadline::max());
+  other.join();
+}
+
+// A listener that nobody runs yet: the handshake cannot go on.
+TEST_P(ProcessNetTest, ConnectingNeverWaits) {
+  TestHandler handler;
+  const Key key = Key::random();
+  const auto listener =
+      system_network().listen(fresh_address(), key, handler, {.opens_loopback_port = internal::opens_port(GetParam())});
+  ASSERT_THAT(listener, IsOk());
+  const auto caller = new_caller();
+  const auto connection = caller->connect((*listener)->address(), key, in(60s));
+  std::optional<Result<Reply>> result;
+  std::optional<Result<Reply>> expired;
+  const Bytes body = pattern(100'000);
+  Bytes sink(body.size());
+  connection->call({bytes_of("echo"), body, sink, in(60s), [&](Result<Reply> reply) { result = std::move(reply); }});
+  connection->call({bytes_of("echo"), {}, {}, in(1ms), [&](Result<Reply> reply) { expired = std::move(reply); }});
+  while (!expired) caller->wait(in(1s));
+  EXPECT_THAT(*expired, StatusIs(ErrorCode::kTimedOut));
+  EXPECT_FALSE(result.has_value());
+  EXPECT_TRUE(connection->is_open());
+  // What was called meanwhile is sent now, except for what is over.
+  std::thread thread([&] { (*listener)->run(); });
+  while (!result) caller->wait(in(1s));
+  EXPECT_THAT(*result, IsOk());
+  EXPECT_EQ(sink, body);
+  (*listener)->stop();
+  thread.join();
+  EXPECT_EQ(handler.handled, 1);
+}
+
+TEST_P(ProcessNetTest, ConnectingEndsAtItsDeadline) {
+  TestHandler handler;
+  const Key key = Key::random();
+  const auto listener =
+      system_network().listen(fresh_address(), key, handler, {.opens_loopback_port = internal::opens_port(GetParam())});
+  ASSERT_THAT(listener, IsOk());
+  const auto caller = new_caller();
+  const auto connection = caller->connect((*listener)->address(), key, in(20ms));
+  std::optional<Result<Reply>> result;
+  Call call{bytes_of("echo"), {}, {}, in(10ms), [&](Result<Reply> reply) { result = std::move(reply); }};
+  call.patience = 10ms;  // of the server; it has not been reached yet
+  connection->call(std::move(call));
+  while (!result) caller->wait(in(1s));
+  EXPECT_THAT(*result, StatusIs(ErrorCode::kUnavailable, HasSubstr((*listener)->address().text)));
+  EXPECT_THAT(*result, StatusIs(ErrorCode::kUnavailable, HasSubstr("no answer before the deadline")));
+  EXPECT_FALSE(connection->is_open());
 }
 
 TEST_P(NetTest, StopAnswersWhatIsUnderWayAndRefusesTheRest) {
@@ -624,13 +767,16 @@ TEST_P(NetTest, WaitReturnsAtItsDeadline) {
 
 TEST(NetAddressTest, RefusesWhatItDoesNotKnow) {
   TestHandler handler;
-  EXPECT_THAT(make_caller({"udp:1"}), StatusIs(ErrorCode::kInvalidArgument, HasSubstr("udp:1")));
-  EXPECT_THAT(listen({"udp:1"}, Key::random(), handler), StatusIs(ErrorCode::kInvalidArgument));
-  EXPECT_THAT(listen({"tcp:127.0.0.1"}, Key::random(), handler), StatusIs(ErrorCode::kIoError));
-  EXPECT_THAT(listen({"tcp:192.0.2.200:1"}, Key::random(), handler), StatusIs(ErrorCode::kIoError));
-  const auto first = listen({"local:twice"}, Key::random(), handler);
+  EXPECT_THAT(system_network().make_caller({"udp:1"}, runtime::system_runtime()),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("udp:1")));
+  EXPECT_THAT(system_network().listen({"udp:1"}, Key::random(), handler, {}), StatusIs(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(system_network().listen({"tcp:127.0.0.1"}, Key::random(), handler, {}), StatusIs(ErrorCode::kIoError));
+  EXPECT_THAT(system_network().listen({"tcp:192.0.2.200:1"}, Key::random(), handler, {}),
+              StatusIs(ErrorCode::kIoError));
+  const auto first = system_network().listen({"local:twice"}, Key::random(), handler, {});
   ASSERT_THAT(first, IsOk());
-  EXPECT_THAT(listen({"local:twice"}, Key::random(), handler), StatusIs(ErrorCode::kIoError, HasSubstr("taken")));
+  EXPECT_THAT(system_network().listen({"local:twice"}, Key::random(), handler, {}),
+              StatusIs(ErrorCode::kIoError, HasSubstr("taken")));
 }
 
 }  // namespace

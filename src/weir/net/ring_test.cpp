@@ -90,7 +90,7 @@ TEST(RingTest, AFullRingHasNoRoomUntilSomethingIsRead) {
   EXPECT_TRUE(pair.write(bytes));
 }
 
-TEST(RingTest, WhoeverSleepsIsWokenOnce) {
+TEST(RingTest, SleepingReaderIsWokenOnce) {
   Pair pair;
   EXPECT_TRUE(pair.reader->sleep());
   ASSERT_TRUE(pair.write(pattern(10, 1)));

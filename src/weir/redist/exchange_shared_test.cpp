@@ -1,14 +1,10 @@
-#include <weir/redist/internal/exchange.h>
+#include <weir/redist/internal/array_exchange.h>
 
 // Exchanges through shared memory, by messages, and through both at once: ranks that pass different names of hosts do
 // not find each other's memory.
 
-#include <csignal>
 #include <cstdlib>
 #include <functional>
-
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +24,6 @@ using layout::Partition;
 using layout::oracle::Random;
 using ::testing::HasSubstr;
 using weir::testing::IsOk;
-using weir::testing::StatusIs;
 
 constexpr std::byte kSharedUntouched{0xA5};
 constexpr std::size_t kSharedGuard = 64;
@@ -91,15 +86,15 @@ class SharedExchangeTest : public ::testing::Test {
     return all.is_ok() && *all == 1;
   }
 
-  std::unique_ptr<Exchange> make(const Partition& from, const Partition& to, Offset bytes_per_route) {
+  std::unique_ptr<ArrayExchange> make(const Partition& from, const Partition& to, Offset bytes_per_route) {
     const Labels labels = same_labels(static_cast<int>(to.element_count()), ranks());
     auto traffic = route(from, to, shares_of(from, to, rank()).value(), labels, rank(), ranks());
     EXPECT_THAT(traffic, IsOk());
-    return std::make_unique<Exchange>(group_.comm(), *std::move(traffic), pace_of(bytes_per_route));
+    return std::make_unique<ArrayExchange>(group_, pool_, *std::move(traffic), exchange::pace_of(bytes_per_route));
   }
 
   // Executes several times: rings go on where they ended.
-  void expect_right(Exchange& exchange, const Partition& from, const Partition& to, std::size_t count) {
+  void expect_right(ArrayExchange& exchange, const Partition& from, const Partition& to, std::size_t count) {
     const auto source = listed_element(from, rank());
     const auto target = listed_element(to, rank());
     for (int repeat = 0; repeat < 3; ++repeat) {
@@ -119,6 +114,7 @@ class SharedExchangeTest : public ::testing::Test {
   }
 
   Group group_;
+  BufferPool pool_{std::size_t{1} << 20};
   Environment unset_{nullptr};  // whatever the tests are run with
 };
 
@@ -128,13 +124,14 @@ const HostOf kOneHost = [](int) { return std::string("one"); };
 const HostOf kTwoHosts = [](int rank) { return concat("host", rank % 2); };
 const HostOf kHostEach = [](int rank) { return concat("host", rank); };
 
-void expect_shared_where_together(const Exchange& exchange, const HostOf& host_of, int rank) {
+void expect_shared_where_together(const ArrayExchange& exchange, const HostOf& host_of, int rank) {
   const Traffic& traffic = exchange.traffic();
   for (std::size_t i = 0; i < traffic.sends.size(); ++i) {
-    EXPECT_EQ(exchange.is_shared(i, true), host_of(traffic.sends[i].peer) == host_of(rank)) << "send " << i;
+    EXPECT_EQ(exchange.engine().is_shared(i, true), host_of(traffic.sends[i].peer) == host_of(rank)) << "send " << i;
   }
   for (std::size_t i = 0; i < traffic.receives.size(); ++i) {
-    EXPECT_EQ(exchange.is_shared(i, false), host_of(traffic.receives[i].peer) == host_of(rank)) << "receive " << i;
+    EXPECT_EQ(exchange.engine().is_shared(i, false), host_of(traffic.receives[i].peer) == host_of(rank))
+        << "receive " << i;
   }
 }
 
@@ -155,11 +152,11 @@ TEST_F(SharedExchangeTest, MovesAllBytesWhateverIsShared) {
     const HostOf& host_of = trial % 4 == 0 ? kHostEach : trial % 4 == 1 ? kOneHost : kTwoHosts;
     SCOPED_TRACE(concat("trial ", trial, ": ", from, " to ", to, ", room ", room, ", arrays ", arrays));
     const auto exchange = make(parsed_layout(from), parsed_layout(to), room);
-    ASSERT_THAT(exchange->share_memory(group_, host_of(rank())), IsOk());
+    ASSERT_THAT(exchange->share_memory(runtime::system_runtime(), host_of(rank())), IsOk());
     expect_shared_where_together(*exchange, host_of, rank());
     if (room > 0) {
       const auto routes = exchange->traffic().sends.size() + exchange->traffic().receives.size();
-      EXPECT_LE(exchange->buffer_bytes(1), room * static_cast<Offset>(routes));
+      EXPECT_LE(exchange->engine().buffer_bytes(1), room * static_cast<Offset>(routes));
     }
     expect_right(*exchange, parsed_layout(from), parsed_layout(to), arrays);
     ASSERT_TRUE(holds_everywhere(!HasFailure()));
@@ -180,7 +177,7 @@ TEST_F(SharedExchangeTest, LongStreamsGoRoundTheRing) {
   for (const HostOf& host_of : {kOneHost, kTwoHosts}) {
     for (const std::size_t arrays : {std::size_t{1}, many}) {
       const auto exchange = make(from, to, 20000);
-      ASSERT_THAT(exchange->share_memory(group_, host_of(rank())), IsOk());
+      ASSERT_THAT(exchange->share_memory(runtime::system_runtime(), host_of(rank())), IsOk());
       expect_right(*exchange, from, to, arrays);
       ASSERT_TRUE(holds_everywhere(!HasFailure()));
     }
@@ -193,7 +190,7 @@ TEST_F(SharedExchangeTest, AnEarlyRankGoesOnWithoutTheOthers) {
   const Partition from = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
   const Partition to = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
   const auto exchange = make(from, to, 0);
-  ASSERT_THAT(exchange->share_memory(group_), IsOk());
+  ASSERT_THAT(exchange->share_memory(runtime::system_runtime()), IsOk());
   SharedArrays memory(listed_element(from, rank()), listed_element(to, rank()), 0);
   const std::vector<Arrays> arrays{memory.arrays()};
   ASSERT_THAT(exchange->reserve(1), IsOk());
@@ -213,7 +210,7 @@ TEST_F(SharedExchangeTest, WaitingKeepsMessagesOfTheCallerMoving) {
   const Partition from = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[1])");
   const Partition to = parsed_layout("hpf(shape=[1024], elem=1, dist=(BLOCK), grid=[2])");
   const auto exchange = make(from, to, 0);
-  ASSERT_THAT(exchange->share_memory(group_), IsOk());
+  ASSERT_THAT(exchange->share_memory(runtime::system_runtime()), IsOk());
   std::vector<std::byte> large(std::size_t{1} << 23);
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank() == 1) {
@@ -223,7 +220,7 @@ TEST_F(SharedExchangeTest, WaitingKeepsMessagesOfTheCallerMoving) {
     ASSERT_EQ(MPI_Send(large.data(), static_cast<int>(large.size()), MPI_BYTE, 1, 5, MPI_COMM_WORLD), 0);
   }
   expect_right(*exchange, from, to, 1);
-  EXPECT_THAT(group::await("MPI_Irecv", MPI_SUCCESS, request), IsOk());
+  EXPECT_THAT(mpi::await("MPI_Irecv", MPI_SUCCESS, request), IsOk());
   ASSERT_TRUE(holds_everywhere(!HasFailure()));
 }
 
@@ -268,69 +265,6 @@ TEST_F(SharedOptionTest, OneRankCanKeepToMessages) {
   const Count shared = count({});
   EXPECT_EQ(shared.all, 2 * (ranks() - 1));
   EXPECT_EQ(shared.shared, rank() == 0 ? 0 : 2 * (ranks() - 2));
-}
-
-std::string own_name(const char* what) { return concat("/weir-test-", what, '-', ::getpid()); }
-
-TEST(SharedMemoryTest, IsFoundByNameUntilTheNameIsRemoved) {
-  const std::string name = own_name("name");
-  auto made = SharedMemory::create(name, 5000);
-  ASSERT_THAT(made, IsOk());
-  EXPECT_THAT(SharedMemory::create(name, 5000), StatusIs(ErrorCode::kIoError, HasSubstr("exists")));
-  auto found = SharedMemory::open(name);
-  ASSERT_THAT(found, IsOk());
-  EXPECT_EQ(found->bytes(), 5000);
-  made->data()[4999] = std::byte{7};
-  EXPECT_EQ(found->data()[4999], std::byte{7});
-  made->remove_name();
-  EXPECT_THAT(SharedMemory::open(name), StatusIs(ErrorCode::kIoError, HasSubstr(name)));
-  found->data()[0] = std::byte{9};  // those who have it keep it
-  EXPECT_EQ(made->data()[0], std::byte{9});
-}
-
-// Too little room for all of it: no bus error later, but an error now, and nothing left behind.
-TEST(SharedMemoryTest, RefusesMoreThanThereIs) {
-  const std::string name = own_name("large");
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const rlimit small{1 << 20, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto made = SharedMemory::create(name, 2 << 20);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
-  EXPECT_THAT(made, StatusIs(ErrorCode::kIoError, HasSubstr(name)));
-  EXPECT_THAT(SharedMemory::open(name), StatusIs(ErrorCode::kIoError, HasSubstr(name)));
-}
-
-TEST(SharedRingTest, FillsAndEmptiesInTurn) {
-  const RingShape shape{100, 128, 3};
-  alignas(kRingLine) static std::byte memory[4096];
-  ASSERT_LE(Ring::bytes_of(shape), static_cast<Offset>(sizeof memory));
-  Ring sender = Ring::make(memory, shape);
-  EXPECT_FALSE(sender.is_joined());
-  Ring receiver = Ring::join(memory);
-  EXPECT_TRUE(sender.is_joined());
-  EXPECT_EQ(receiver.shape().slot_bytes, 100);
-  EXPECT_EQ(receiver.slot_to_empty(), nullptr);
-  std::uint8_t written = 0;
-  std::uint8_t read = 0;
-  Random random(5);
-  for (int i = 0; i < 1000; ++i) {
-    if (random.chance(50)) {
-      std::byte* slot = sender.slot_to_fill();
-      ASSERT_EQ(slot == nullptr, static_cast<std::uint8_t>(written - read) == 3);
-      if (slot == nullptr) continue;
-      slot[99] = static_cast<std::byte>(written++);
-      sender.fill();
-    } else {
-      const std::byte* slot = receiver.slot_to_empty();
-      ASSERT_EQ(slot == nullptr, written == read);
-      if (slot == nullptr) continue;
-      EXPECT_EQ(slot[99], static_cast<std::byte>(read++));
-      receiver.empty();
-    }
-  }
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include <weir/model/model.h>
 #include <weir/redist/arrays.h>
 #include <weir/redist/report.h>
+#include <weir/runtime/runtime.h>
 
 namespace weir::redist {
 
@@ -53,10 +54,11 @@ struct Options {
   /// Ranks on the same host exchange through slots in shared memory instead of messages, where there is any.  With the
   /// variable WEIR_REDIST_SHARED=0 in its environment, a rank keeps to messages.
   bool share_memory = true;
+  runtime::Runtime runtime = runtime::system_runtime();
 };
 
 namespace internal {
-class Session;
+class RedistributionState;
 }
 
 /// An execution under way.  Source and target memory must stay, the one unchanged and the other untouched, until it is
@@ -76,8 +78,8 @@ class Request {
 
  private:
   friend class Redistribution;
-  explicit Request(std::shared_ptr<internal::Session> session) : session_(std::move(session)) {}
-  std::shared_ptr<internal::Session> session_;  // null: done
+  explicit Request(std::shared_ptr<internal::RedistributionState> state) : state_(std::move(state)) {}
+  std::shared_ptr<internal::RedistributionState> state_;  // null: done
 };
 
 /// A plan for all ranks, each holding its part.  \threadsafety One thread at a time.
@@ -112,8 +114,8 @@ class Redistribution {
   [[nodiscard]] std::string explain() const;
 
  private:
-  explicit Redistribution(std::shared_ptr<internal::Session> session);
-  std::shared_ptr<internal::Session> session_;
+  explicit Redistribution(std::shared_ptr<internal::RedistributionState> state);
+  std::shared_ptr<internal::RedistributionState> state_;
 };
 
 }  // namespace weir::redist

@@ -13,11 +13,11 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing/matchers.h>
-#include <weir/group/wait.h>
 #include <weir/layout/array_order.h>
 #include <weir/layout/language.h>
 #include <weir/layout/testing/generate.h>
 #include <weir/model/model.h>
+#include <weir/mpi/wait.h>
 
 namespace weir::redist {
 namespace {
@@ -52,7 +52,7 @@ bool holds_everywhere(bool mine, MPI_Comm comm = MPI_COMM_WORLD) {
   int all = 0;
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = MPI_Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, comm, &request);
-  EXPECT_THAT(group::await("MPI_Iallreduce", code, request), IsOk());
+  EXPECT_THAT(mpi::await("MPI_Iallreduce", code, request), IsOk());
   return all == 1;
 }
 

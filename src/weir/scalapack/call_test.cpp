@@ -1,4 +1,4 @@
-#include <weir/scalapack/internal/call.h>
+#include <weir/scalapack/internal/copy_arguments.h>
 
 #include <functional>
 #include <vector>
@@ -16,27 +16,27 @@ using ::testing::HasSubstr;
 using weir::testing::IsOk;
 
 // Four processes: A on all of them as 2 x 2, B on the first two as 1 x 2.
-std::vector<Call> valid_calls() {
-  std::vector<Call> calls(4, Call{8, 'd', 10, 12, {}, {}});
+std::vector<CopyArguments> valid_calls() {
+  std::vector<CopyArguments> calls(4, CopyArguments{8, 'd', 10, 12, {}, {}});
   for (int i = 0; i < 4; ++i) {
-    Call& call = calls[static_cast<std::size_t>(i)];
+    CopyArguments& call = calls[static_cast<std::size_t>(i)];
     call.a = {20, 30, 3, 4, 0, 1, 11, 19, 2, 2, 12, i / 2, i % 2};
     if (i < 2) call.b = {10, 12, 5, 5, 0, 0, 1, 1, 1, 2, 10, 0, i};
   }
   return calls;
 }
 
-std::string complaint(const std::function<void(std::vector<Call>&)>& spoil) {
-  std::vector<Call> calls = valid_calls();
+std::string complaint(const std::function<void(std::vector<CopyArguments>&)>& spoil) {
+  std::vector<CopyArguments> calls = valid_calls();
   spoil(calls);
   const std::vector<int> ranks{10, 11, 12, 13};
   return check(calls, ranks).message();
 }
 
 TEST(CallTest, AcceptsAnExactFit) {
-  const std::vector<Call> calls = valid_calls();
+  const std::vector<CopyArguments> calls = valid_calls();
   EXPECT_THAT(check(calls, std::vector<int>{0, 1, 2, 3}), IsOk());
-  EXPECT_EQ(known(calls, &Call::b).grid_columns, 2);
+  EXPECT_EQ(known(calls, &CopyArguments::b).grid_columns, 2);
 }
 
 TEST(CallTest, NamesRanksAndValuesThatDiffer) {
@@ -50,26 +50,26 @@ TEST(CallTest, NamesRanksAndValuesThatDiffer) {
 }
 
 TEST(CallTest, WhatOutsidersSayDoesNotCount) {
-  std::vector<Call> calls = valid_calls();
+  std::vector<CopyArguments> calls = valid_calls();
   calls[3].b.row_block = 77;
   EXPECT_THAT(check(calls, std::vector<int>{0, 1, 2, 3}), IsOk());
 }
 
 TEST(CallTest, RefusesWhatIsOutside) {
   EXPECT_THAT(complaint([](auto& calls) {
-                for (Call& call : calls) call.m = 11;
+                for (CopyArguments& call : calls) call.m = 11;
               }),
               HasSubstr("rows 11 to 21, columns 19 to 30 of A are not all inside its 20 x 30 numbers"));
   EXPECT_THAT(complaint([](auto& calls) {
-                for (Call& call : calls) call.n = -1;
+                for (CopyArguments& call : calls) call.n = -1;
               }),
               HasSubstr("must not be negative"));
   EXPECT_THAT(complaint([](auto& calls) {
-                for (Call& call : calls) call.a.row_source = 2;
+                for (CopyArguments& call : calls) call.a.row_source = 2;
               }),
               HasSubstr("RSRC_, CSRC_ of A are 2, 1, but its grid has 2 x 2"));
   EXPECT_THAT(complaint([](auto& calls) {
-                for (Call& call : calls) call.a.column_block = 0;
+                for (CopyArguments& call : calls) call.a.column_block = 0;
               }),
               HasSubstr("blocks of 3 x 0"));
 }

@@ -14,6 +14,7 @@
 #include <weir/base/text.h>
 #include <weir/server/internal/testing.h>
 #include <weir/server/server.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 
 namespace weir::server {
@@ -201,7 +202,7 @@ TEST_F(AssemblyTest, ACrashWhileItIsMadeLeavesWhatCanBeStarted) {
       [&] {
         const auto opened = storage::open_disk_store(store(1));
         ASSERT_THAT(opened, IsOk());
-        ASSERT_THAT((*opened)->set_label({kId, 1, 2, true}), IsOk());
+        ASSERT_THAT(storage::Blocking(**opened).set_label({kId, 1, 2, true}), IsOk());
       },
   };
   for (std::size_t done = 1; done <= steps.size(); ++done) {

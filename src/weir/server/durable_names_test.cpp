@@ -334,7 +334,7 @@ TEST(DamagedNamesTest, WhatContradictsItselfIsNamed) {
   expect_named("has no record");
   replace(of_x, store->get(record_key(y->file))->value());
   expect_named(concat("the record of file ", x->file));
-  EXPECT_THAT((*metadata)->all_files({}, ada), StatusIs(ErrorCode::kCorrupt, HasSubstr(concat("file ", x->file))));
+  EXPECT_THAT((*metadata)->all_files({}), StatusIs(ErrorCode::kCorrupt, HasSubstr(concat("file ", x->file))));
   replace(of_x, kept->substr(0, 5));
   expect_named(concat("the record of file ", x->file));
   replace(of_x, kept);
@@ -351,7 +351,7 @@ TEST(DamagedNamesTest, WhatContradictsItselfIsNamed) {
   replace(internal::relayout_key(x->file), "nonsense");
   EXPECT_THAT((*metadata)->end_relayout(end, ada),
               StatusIs(ErrorCode::kCorrupt, HasSubstr(concat("the relayout of file ", x->file))));
-  EXPECT_THAT((*metadata)->all_files({}, ada), StatusIs(ErrorCode::kCorrupt, HasSubstr("the relayout of file")));
+  EXPECT_THAT((*metadata)->all_files({}), StatusIs(ErrorCode::kCorrupt, HasSubstr("the relayout of file")));
   replace(internal::relayout_key(x->file), internal::encode_attributes(*y));
   EXPECT_THAT((*metadata)->end_relayout(end, ada), StatusIs(ErrorCode::kCorrupt));
 

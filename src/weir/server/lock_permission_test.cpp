@@ -49,9 +49,16 @@ TEST(LockPermissionTest, ExclusiveLocksNeedTheRightToWrite) {
   const auto secret = (*metadata)->create(create_request("/y", 0600), owner);
   ASSERT_THAT(file, IsOk());
   ASSERT_THAT(secret, IsOk());
+  const auto caller = net::system_network().make_caller({"local:unused"}, runtime::system_runtime());
+  ASSERT_THAT(caller, IsOk());
+  Peers peers({}, **caller);
+  Removals removals(**metadata, peers, {});
+  const auto key = CapabilityKey::derive(net::Key::random());
+  ASSERT_THAT(key, IsOk());
+  const Access access({.key = *key, .uid = 1000, .clock = runtime::system_runtime().clock});
   MetadataService service(
-      **metadata, [](net::Clock::time_point, const std::function<void()>&) {},
-      [](const std::function<void()>& task) { task(); });
+      **metadata, removals, access, *runtime::system_runtime().clock,
+      [](net::Clock::time_point, const std::function<void()>&) {}, [](const std::function<void()>& task) { task(); });
   wire::CountersT counters;
   const auto lock = [&](const net::Identity& who, std::uint64_t number, bool exclusive) {
     std::optional<Status> answer;
@@ -62,8 +69,8 @@ TEST(LockPermissionTest, ExclusiveLocksNeedTheRightToWrite) {
     request.owner = 5;
     wire::RequestHeadT head;
     head.operation.Set(std::move(request));
-    EXPECT_TRUE(service.handle(std::make_shared<Call>(
-        Call{net::Request(std::make_unique<TestRequest>(who, answer)), std::move(head), net::Clock::now(), counters})));
+    EXPECT_TRUE(service.handle(std::make_shared<ServerCall>(ServerCall{
+        net::Request(std::make_unique<TestRequest>(who, answer)), std::move(head), net::Clock::now(), counters})));
     EXPECT_TRUE(answer.has_value());
     service.drop(1);
     return answer.value_or(Status::ok());

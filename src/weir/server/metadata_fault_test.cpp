@@ -43,7 +43,7 @@ class Script {
     note(metadata_.set_attributes(mode, kWriter), "");
     note(metadata_.create(create_request("/z"), kWriter), "/z");
     if (note(metadata_.remove(remove_request("/z"), kWriter), "")) done_.erase("/z");
-    note(metadata_.all_files({}, kWriter), "");
+    note(metadata_.all_files({}), "");
   }
 
   [[nodiscard]] int failures() const { return failures_; }
@@ -136,7 +136,7 @@ TEST(MetadataFaultTest, NumbersOfFailedCallsAreNotGivenOutAgain) {
     if (!metadata.is_ok()) continue;
     for (const char* path : {"/a", "/b", "/c", "/d"}) (void)(*metadata)->create(create_request(path), kWriter);
     std::map<FileNumber, std::string> paths;
-    const auto all = (*metadata)->all_files({}, kWriter);
+    const auto all = (*metadata)->all_files({});
     if (!all.is_ok()) continue;
     for (const auto& entry : all->entries) {
       EXPECT_TRUE(paths.emplace(entry->attributes->file, entry->name).second) << entry->name;

@@ -271,10 +271,24 @@ TEST_F(MetadataTest, ANewLayoutIsNewData) {
   EXPECT_EQ(changed->targets.size(), 3u);
 }
 
-TEST_F(MetadataTest, AllFilesIsForTheOwnerOfTheFileSystem) {
-  EXPECT_THAT(metadata->all_files({}, kBob), StatusIs(ErrorCode::kPermission));
-  EXPECT_THAT(metadata->all_files({}, kAda), IsOk());
-  EXPECT_THAT(metadata->all_files({}, kSuperuser), IsOk());
+TEST_F(MetadataTest, TellsTheRightsToFiles) {
+  const auto made = metadata->create(create_request("/x", 0040), kAda);
+  ASSERT_THAT(made, IsOk());
+  EXPECT_EQ(made->rights, kMayRead | kMayWrite | kOwns) << "who makes a file may use it, whatever its mode is";
+  EXPECT_EQ(metadata->lookup("/x", kAda)->rights, kOwns);
+  EXPECT_EQ(metadata->lookup("/x", kBob)->rights, kMayRead);
+  EXPECT_EQ(metadata->lookup("/x", kEve)->rights, 0);
+  EXPECT_EQ(metadata->lookup("/x", kSuperuser)->rights, kMayRead | kMayWrite | kOwns);
+  EXPECT_EQ(metadata->lookup(made->file)->rights, 0) << "nothing of them is kept";
+  EXPECT_THAT(metadata->lookup("/x", kBob, kMayRead), IsOk());
+  EXPECT_THAT(metadata->lookup("/x", kBob, kMayWrite), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(metadata->lookup("/x", kBob, kMayRead | kMayWrite), StatusIs(ErrorCode::kPermission));
+  EXPECT_THAT(metadata->lookup("/x", kAda, kMayRead), StatusIs(ErrorCode::kPermission));
+  wire::CreateT again = create_request("/x", 0666, false);
+  again.access = kMayWrite;
+  EXPECT_THAT(metadata->create(again, kBob), StatusIs(ErrorCode::kPermission));
+  again.access = kMayRead;
+  EXPECT_EQ(metadata->create(again, kBob)->rights, kMayRead);
 }
 
 TEST_F(MetadataTest, AccessIsCheckedByNumberToo) {
@@ -311,7 +325,7 @@ struct RelayoutTest : MetadataTest {
   }
   std::vector<std::uint64_t> all_data() {
     std::vector<std::uint64_t> data;
-    const auto listing = metadata->all_files({}, kAda);
+    const auto listing = metadata->all_files({});
     for (const auto& entry : listing->entries) {
       if (entry->attributes->is_directory) continue;
       EXPECT_EQ(entry->name, "/d/x");

@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes again what a file system on disk has lost, from what its stores know; servers must not run.  What is there is
+// Rebuilds lost metadata of a file system on disk from what its stores know; servers must not run.  Existing data is
 // never changed or removed:
 //
 //   - a store that is missing: an empty one takes its place.  Files that had bytes there say so when they are read

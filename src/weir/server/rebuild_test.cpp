@@ -15,6 +15,7 @@
 #include <weir/base/text.h>
 #include <weir/server/internal/assembly.h>
 #include <weir/server/internal/testing.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/wire/found_files.h>
 
@@ -73,11 +74,13 @@ class RebuildTest : public ::testing::Test {
 
   void keep(std::uint32_t server, const wire::AboutT& it) {
     const std::vector<std::uint8_t> bytes = wire::encode_about(it);
-    ASSERT_THAT(store(server)->keep_about({it.attributes->data, it.element}, std::as_bytes(std::span(bytes))), IsOk());
+    ASSERT_THAT(storage::Blocking(*store(server))
+                    .keep_about({it.attributes->data, it.element}, std::as_bytes(std::span(bytes))),
+                IsOk());
   }
   void write(std::uint32_t server, SubfileId id, const std::string& text, Offset file_end) {
     const storage::WritePiece piece{0, std::as_bytes(std::span(text))};
-    ASSERT_THAT(store(server)->write(id, {&piece, 1}, file_end), IsOk());
+    ASSERT_THAT(storage::Blocking(*store(server)).write(id, {&piece, 1}, file_end), IsOk());
   }
   // A file of two subfiles, with bytes.
   void make_file(const wire::AboutT& first) {
@@ -105,7 +108,7 @@ class RebuildTest : public ::testing::Test {
     const auto metadata = Metadata::open(**key_value, {});
     EXPECT_THAT(metadata, IsOk());
     std::map<std::string, wire::AttributesT> all;
-    const auto listing = (*metadata)->all_files({}, user(0));
+    const auto listing = (*metadata)->all_files({});
     EXPECT_THAT(listing, IsOk());
     for (const auto& entry : listing->entries) all[entry->name] = *entry->attributes;
     all.erase("/");
@@ -253,8 +256,8 @@ TEST_F(RebuildTest, WhatIsNotKnownGoesToLostAndFound) {
   EXPECT_EQ(file.layout, layout_bytes("falls({(0,2,-,1)} | {} | {(3,7,-,1)})"));
   EXPECT_EQ(file.targets[0], 0U);
   EXPECT_EQ(file.targets[2], 1U);
-  EXPECT_EQ(store(0)->info({2000, 0})->file_end, 8) << "the file ends where its subfiles do";
-  EXPECT_EQ(store(1)->info({2000, 2})->file_end, 8);
+  EXPECT_EQ(storage::Blocking(*store(0)).info({2000, 0})->file_end, 8) << "the file ends where its subfiles do";
+  EXPECT_EQ(storage::Blocking(*store(1)).info({2000, 2})->file_end, 8);
   ASSERT_THAT(kinds(report), ElementsAre(Kind::kLost));
   EXPECT_THAT(report.findings[0].what, AllOf(HasSubstr("/lost+found/2000"), HasSubstr("8 bytes")));
 }
@@ -275,7 +278,7 @@ TEST_F(RebuildTest, SidecarsThatMakeNoSenseAreReported) {
     wire::AboutT it = about("/bad", data, 0);
     change(it);
     const std::vector<std::uint8_t> bytes = wire::encode_about(it);
-    ASSERT_THAT(store(0)->keep_about({data, 0}, std::as_bytes(std::span(bytes))), IsOk());
+    ASSERT_THAT(storage::Blocking(*store(0)).keep_about({data, 0}, std::as_bytes(std::span(bytes))), IsOk());
   };
   bad(1, [](wire::AboutT& it) { it.attributes->data = 7; });
   bad(2, [](wire::AboutT& it) { it.element = 1; });
@@ -286,7 +289,7 @@ TEST_F(RebuildTest, SidecarsThatMakeNoSenseAreReported) {
   bad(7, [](wire::AboutT& it) { it.attributes->layout = layout_bytes("falls(period=8, {(0,1,-,1)})"); });
   bad(8, [](wire::AboutT& it) { it.attributes->is_directory = true; });
   bad(9, [](wire::AboutT& it) { it.attributes->file = 0; });
-  ASSERT_THAT(store(0)->keep_about({10, 0}, std::as_bytes(std::span("no table"))), IsOk());
+  ASSERT_THAT(storage::Blocking(*store(0)).keep_about({10, 0}, std::as_bytes(std::span("no table"))), IsOk());
   const RebuildReport report = run();
   EXPECT_THAT(kinds(report), SizeIs(10));
   for (const RebuildFinding& finding : report.findings) EXPECT_EQ(finding.kind, Kind::kSidecar) << finding.what;
@@ -310,7 +313,7 @@ TEST_F(RebuildTest, DamagedBytesOfWhichNothingIsKnownAreLeftAlone) {
   }
   EXPECT_THAT(kinds(run()), ElementsAre(Kind::kUnreadable));
   EXPECT_THAT(names(), IsEmpty());
-  EXPECT_EQ(store(0)->info({2000, 0})->file_end, 100) << "nothing was changed";
+  EXPECT_EQ(storage::Blocking(*store(0)).info({2000, 0})->file_end, 100) << "nothing was changed";
 }
 
 TEST_F(RebuildTest, DirectoriesAreForThoseWhoMayReadAllThatIsInThem) {

@@ -11,6 +11,7 @@
 
 #include <weir/base/result.h>
 #include <weir/net/net.h>
+#include <weir/runtime/runtime.h>
 #include <weir/storage/key_value.h>
 #include <weir/storage/store.h>
 
@@ -21,7 +22,7 @@ inline constexpr Offset kAheadBytes = Offset{164} << 20;
 struct Options {
   std::uint32_t index = 0;  ///< Number of this server; 0 has the metadata service.
   net::Address address{"tcp:127.0.0.1:0"};
-  net::Key key;
+  net::Key key;                  ///< The secret of the servers (net::Key::random()); clients get key.for_clients().
   std::string store = "memory";  ///< A storage::StoreSpec; below its directory, server-<index> is this server's.
   std::uint64_t file_system =
       0;                      ///< Id of the file system if its store is new and nothing beside it has one; 0: random.
@@ -33,6 +34,9 @@ struct Options {
   std::chrono::milliseconds fence_grace{15'000};
   /// A client that stops in the middle of a transfer for so long is dropped.
   std::chrono::milliseconds stall_limit{10'000};
+  bool squashes_root = true;  ///< Callers that are root on another host act as nobody.
+  runtime::Runtime runtime = runtime::system_runtime();
+  net::Network* network = &net::system_network();
 };
 
 /// \threadsafety start(), stop() and the rest by one thread; the server has its own.
@@ -46,10 +50,13 @@ class Server {
   ~Server();  ///< stop()
 
   [[nodiscard]] const net::Address& address() const;
-  /// All servers, this one among them, in the order of their indices: what clients are told.  Server 0 needs it before
-  /// the first client comes.  On disk, their number becomes part of the file system when it is first told.
-  /// \error kInvalidArgument if the file system has another number of servers; what the store says
-  Status set_members(const std::vector<net::Address>& members);
+  /// All servers, this one among them, in the order of their indices, and the server that has each target: what clients
+  /// are told.  Server 0 needs it before the first client comes.  On disk, the number of servers becomes part of the
+  /// file system when it is first told.  All servers must be told the same.
+  /// \param target_servers  by target; several targets of a server share its store.  Empty: target i is on server i
+  /// \error kInvalidArgument if the file system has another number of servers, or a target is on none; what the store
+  /// says
+  Status set_members(const std::vector<net::Address>& members, std::vector<std::uint32_t> target_servers = {});
   /// Answers what is under way, syncs the store, then returns.
   void stop();
 

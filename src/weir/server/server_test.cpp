@@ -2,11 +2,13 @@
 
 #include <weir/server/server.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -16,9 +18,8 @@
 #include <weir/layout/testing/generate.h>
 #include <weir/server/internal/peer_testing.h>
 #include <weir/server/internal/testing.h>
-#include <weir/storage/shared_memory.h>
-#include <weir/transfer/range_packing.h>
-#include <weir/wire/handover.h>
+#include <weir/share/handover.h>
+#include <weir/transfer/route.h>
 
 namespace weir::server {
 namespace {
@@ -31,6 +32,7 @@ using internal::write_pieces;
 using layout::Element;
 using layout::FallsSet;
 using layout::oracle::Random;
+using testing::HasBytes;
 using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
@@ -44,7 +46,7 @@ std::vector<std::uint8_t> falls_bytes(const FallsSet& set) {
   return {begin, begin + bytes.size()};
 }
 
-wire::RegisterViewT register_request(std::uint64_t view, std::uint64_t file, const transfer::RangePacking& packing) {
+wire::RegisterViewT register_request(std::uint64_t view, std::uint64_t file, const transfer::Route& packing) {
   wire::RegisterViewT request;
   request.view = view;
   request.subfile = subfile(file);
@@ -77,7 +79,10 @@ wire::WriteViewT write_view(std::uint64_t view, Offset from, Offset to, Offset f
 
 Bytes random_bytes(Random& random, Offset count) {
   Bytes bytes(static_cast<std::size_t>(count));
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.bits());
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
+    const std::uint64_t bits = random.bits();
+    std::memcpy(&bytes[i], &bits, std::min(sizeof(bits), bytes.size() - i));
+  }
   return bytes;
 }
 
@@ -108,7 +113,7 @@ TEST_P(ServerTest, PiecesComeBackAsTheyWere) {
   layout::oracle::for_cases(30, [this, file = std::uint64_t{100}](Random& random) mutable {
     ++file;
     Peer client = peer();
-    std::map<Offset, std::byte> oracle;
+    Bytes oracle(1'200'000);  // more than the largest sum of pieces and gaps
     for (int step = 0; step < 12; ++step) {
       std::vector<wire::Range> pieces;
       Offset bytes = 0;
@@ -125,16 +130,20 @@ TEST_P(ServerTest, PiecesComeBackAsTheyWere) {
         ASSERT_THAT(client.call(write_pieces(file, pieces, at), body).status, IsOk());
         std::size_t next = 0;
         for (const wire::Range& piece : pieces) {
-          for (Offset x = piece.from(); x < piece.to(); ++x) oracle[x] = body[next++];
+          const auto size = static_cast<std::size_t>(piece.to() - piece.from());
+          std::copy_n(body.begin() + static_cast<std::ptrdiff_t>(next), size, oracle.begin() + piece.from());
+          next += size;
         }
       } else {
         Bytes body(static_cast<std::size_t>(bytes), std::byte{0xaa});
         ASSERT_THAT(client.call(read_pieces(file, pieces), {}, body).status, IsOk());
         std::size_t next = 0;
         for (const wire::Range& piece : pieces) {
-          for (Offset x = piece.from(); x < piece.to(); ++x) {
-            ASSERT_EQ(body[next++], oracle.contains(x) ? oracle[x] : std::byte{0}) << x;
-          }
+          const auto size = static_cast<std::size_t>(piece.to() - piece.from());
+          ASSERT_THAT(std::span(body).subspan(next, size),
+                      HasBytes(std::span(oracle).subspan(static_cast<std::size_t>(piece.from()), size)))
+              << "at " << piece.from();
+          next += size;
         }
       }
     }
@@ -152,7 +161,7 @@ TEST_P(ServerTest, ViewsMoveTheBytesThatTheyMean) {
     ASSERT_THAT(element, IsOk());
     const auto mapping = layout::intersect(*view, *element);
     if (!mapping.is_ok()) return;
-    const auto packing = transfer::RangePacking::create(*mapping);
+    const auto packing = transfer::Route::create(*mapping);
     if (!packing.is_ok() || packing->bands().empty()) return;
     Peer client = peer();
     ASSERT_THAT(client.call(register_request(5, file, *packing)).status, IsOk());
@@ -198,7 +207,7 @@ TEST_P(ServerTest, LargeStridedAndSparseViewsGoWell) {
     const Offset bytes = one.block * one.count;
     const auto dense = Element::create({{0, bytes - 1, 0, 1, {}}}, {0, kMaxBytes});
     const auto strided = Element::create({{7, 7 + one.block - 1, one.stride, one.count, {}}}, {0, kMaxBytes});
-    const auto packing = transfer::RangePacking::create({{*dense, *strided}});
+    const auto packing = transfer::Route::create({{*dense, *strided}});
     ASSERT_THAT(packing, IsOk());
     Peer client = peer();
     ASSERT_THAT(client.call(register_request(1, file, *packing)).status, IsOk());
@@ -317,7 +326,7 @@ TEST_P(ServerTest, HostileViewsGetTypedErrors) {
 TEST_P(ServerTest, ViewsEndWithTheirConnection) {
   Peer client = peer();
   const auto all = Element::create({{0, 9, 0, 1, {}}}, {0, kMaxBytes});
-  const auto packing = transfer::RangePacking::create({{*all, *all}});
+  const auto packing = transfer::Route::create({{*all, *all}});
   ASSERT_THAT(client.call(register_request(1, 9, *packing)).status, IsOk());
   Peer other = peer();
   EXPECT_EQ(other.call(wire::StatisticsT{}).head.answer.AsCounters()->views, 1u);
@@ -375,14 +384,14 @@ TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
   const wire::HandoverT& handover = *answer.head.answer.AsHandover();
   EXPECT_EQ(handover.possible, GetParam() == "memory");
   if (!handover.possible) return;
-  const auto fetched = wire::fetch_memory(handover.socket, handover.token);
+  const auto fetched =
+      share::fetch_memory(handover.socket, handover.token, std::chrono::steady_clock::now() + std::chrono::seconds(2));
   ASSERT_THAT(fetched, IsOk());
-  const Descriptor descriptor(fetched->memory);
-  const Descriptor lifeline(fetched->lifeline);
+  const int memory = fetched->memory.get();
   std::byte seen{};
-  ASSERT_EQ(pread(descriptor.get(), &seen, 1, storage::kDataStart + 99999), 1);
+  ASSERT_EQ(pread(memory, &seen, 1, share::kDataStart + 99999), 1);
   EXPECT_EQ(seen, std::byte{3});
-  EXPECT_EQ(pwrite(descriptor.get(), &seen, 1, storage::kDataStart), -1) << "asked for reading only";
+  EXPECT_EQ(pwrite(memory, &seen, 1, share::kDataStart), -1) << "asked for reading only";
 }
 
 TEST_P(ServerTest, ShowsDescriptorsToThoseWhoOpenThemThemselves) {
@@ -401,13 +410,12 @@ TEST_P(ServerTest, ShowsDescriptorsToThoseWhoOpenThemThemselves) {
   EXPECT_EQ(handover.possible, GetParam() == "memory");
   if (!handover.possible) return;
   EXPECT_TRUE(handover.token.empty());
-  const auto shown = [](const wire::Descriptor& it) { return wire::Shown{it.number(), it.device(), it.file()}; };
-  const auto opened = wire::open_memory(handover.process, shown(*handover.memory), shown(*handover.lifeline));
+  const auto shown = [](const wire::Descriptor& it) { return share::Shown{it.number(), it.device(), it.file()}; };
+  const auto opened = share::open_memory(handover.process, shown(*handover.memory), shown(*handover.lifeline));
   ASSERT_THAT(opened, IsOk());
-  const Descriptor descriptor(opened->memory);
-  const Descriptor lifeline(opened->lifeline);
+  const int memory = opened->memory.get();
   std::byte seen{};
-  ASSERT_EQ(pread(descriptor.get(), &seen, 1, storage::kDataStart + 99999), 1);
+  ASSERT_EQ(pread(memory, &seen, 1, share::kDataStart + 99999), 1);
   EXPECT_EQ(seen, std::byte{3});
   EXPECT_TRUE(share(false).memory == nullptr) << "for reading there is a token only";
 }
@@ -500,7 +508,7 @@ TEST_P(ServerTest, AConfirmedFenceOutlivesTheServerAsTheBytesDo) {
   remove.subfile = subfile(9);
   ASSERT_THAT(peer().call(std::move(remove)).status, IsOk());
   restart();
-  EXPECT_THAT(write(), IsOk()) << "went with the subfile";
+  EXPECT_EQ(write().code(), is_kept ? ErrorCode::kStale : ErrorCode::kOk) << "replaced: not made again by late writers";
 }
 
 TEST_P(ServerTest, TellsItsLifeAndItsStore) {
@@ -511,7 +519,7 @@ TEST_P(ServerTest, TellsItsLifeAndItsStore) {
   const auto look = [&] {
     Peer client = peer();
     const Answer answer = client.call(wire::MembershipT{});
-    return Seen{answer.head.boot, answer.head.answer.AsMembers()->servers[0]->store_id};
+    return Seen{answer.head.boot, answer.head.answer.AsMembers()->targets[0]->store_id};
   };
   const auto ask_for = [&](std::uint64_t store) {
     Peer client = peer();
@@ -541,9 +549,39 @@ TEST_P(ServerTest, MembersAreAsTold) {
   const auto& servers = answer.head.answer.AsMembers()->servers;
   ASSERT_EQ(servers.size(), 2u);
   EXPECT_EQ(servers[1]->address, "local:other");
-  EXPECT_EQ(servers[0]->store, options.store);
+  const auto& targets = answer.head.answer.AsMembers()->targets;
+  ASSERT_EQ(targets.size(), 2u);
+  EXPECT_EQ(targets[0]->store, options.store);
+  EXPECT_EQ(targets[1]->store, "") << "of another server";
   const Answer made = client.call(internal::create_request("/x"));
   EXPECT_EQ(made.head.answer.AsAttributes()->targets.size(), 2u);
+}
+
+TEST_P(ServerTest, SeveralTargetsMayBeOnAServer) {
+  const auto members = [&] {
+    Peer client = peer();
+    return *client.call(wire::MembershipT{}).head.answer.AsMembers();
+  };
+  ASSERT_THAT(server->set_members({server->address()}), IsOk());
+  const std::uint64_t before = members().epoch;
+  ASSERT_THAT(server->set_members({server->address()}), IsOk());
+  EXPECT_EQ(members().epoch, before) << "the same table";
+  EXPECT_THAT(server->set_members({server->address()}, {0, 1}),
+              StatusIs(ErrorCode::kInvalidArgument, HasSubstr("target 1: server index 1 is out of range (1 servers)")));
+  ASSERT_THAT(server->set_members({server->address()}, {0, 0, 0}), IsOk());
+  const wire::MembersT after = members();
+  EXPECT_NE(after.epoch, before);
+  ASSERT_EQ(after.targets.size(), 3u);
+  EXPECT_EQ(after.targets[2]->server, 0u);
+  EXPECT_EQ(after.targets[2]->store_id, after.targets[0]->store_id);
+  Peer client = peer();
+  const auto create = [&](std::uint64_t epoch) {
+    wire::CreateT request = internal::create_request("/x", 0644, false);
+    request.targets = {2, 1};
+    return client.finish(client.start(wire::encode_request(std::move(request), 10'000, 0, epoch))).status;
+  };
+  EXPECT_THAT(create(before), StatusIs(ErrorCode::kStale, HasSubstr("table of targets")));
+  EXPECT_THAT(create(after.epoch), IsOk());
 }
 
 TEST_P(ServerTest, ManyClientsAtOnce) {

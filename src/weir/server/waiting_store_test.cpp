@@ -1,16 +1,19 @@
 // A server whose store waits for a disk: the event loop goes on meanwhile, and nothing gets out of order.
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include <weir/server/internal/peer_testing.h>
-#include <weir/server/internal/store_thread.h>
 #include <weir/server/internal/testing.h>
 #include <weir/server/server.h>
 #include <weir/storage/memory_store.h>
@@ -26,29 +29,42 @@ using testing::IsOk;
 using testing::StatusIs;
 using Bytes = std::vector<std::byte>;
 
-/// Keeps those that want to pass, while it is closed.
+/// Keeps operations of a store, while it is closed.
 class Gate {
  public:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return is_open_; });
-    --waiting_;
-  }
   void set_open(bool is_open) {
     const std::lock_guard lock(mutex_);
     is_open_ = is_open;
     changed_.notify_all();
+    if (is_open && opened_) opened_();
   }
   void await_somebody() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waiting_ > 0; });
   }
 
+  // Of the store.
+  void call_when_open(std::function<void()> opened) {
+    const std::lock_guard lock(mutex_);
+    opened_ = std::move(opened);
+  }
+  /// False: it is closed, and somebody waits.
+  bool pass() {
+    const std::lock_guard lock(mutex_);
+    if (is_open_) return true;
+    ++waiting_;
+    changed_.notify_all();
+    return false;
+  }
+  void await_open() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_open_; });
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::function<void()> opened_;
   bool is_open_ = true;
   int waiting_ = 0;
 };
@@ -56,31 +72,41 @@ class Gate {
 /// Memory behind a gate.
 class GatedStore final : public storage::Store {
  public:
-  explicit GatedStore(Gate& gate) : gate_(gate), store_(std::move(*storage::make_memory_store({}))) {}
+  explicit GatedStore(Gate& gate) : gate_(gate), store_(std::move(*storage::make_memory_store({}))) {
+    gate_.call_when_open([this] { loop_.load()->post([this] { release(); }); });
+  }
+  ~GatedStore() override { gate_.call_when_open({}); }
 
-  Status read(SubfileId id, std::span<const storage::ReadPiece> pieces) override {
-    gate_.pass();
-    return store_->read(id, pieces);
+  void submit(storage::IoBatch batch, storage::Completion done) override {
+    const bool moves_bytes = std::ranges::any_of(batch.operations, [](const storage::Operation& operation) {
+      return std::holds_alternative<storage::op::Read>(operation.what) ||
+             std::holds_alternative<storage::op::Write>(operation.what);
+    });
+    if (!moves_bytes || gate_.pass()) return store_->submit(std::move(batch), std::move(done));
+    held_.push_back({std::move(batch), std::move(done)});
   }
-  Status write(SubfileId id, std::span<const storage::WritePiece> pieces, Offset file_end) override {
-    gate_.pass();
-    return store_->write(id, pieces, file_end);
+  /// As stores do with what they have begun.
+  void stop() override {
+    if (!held_.empty()) gate_.await_open();
+    release();
   }
-  Status truncate(SubfileId id, Offset length, Offset file_end) override {
-    return store_->truncate(id, length, file_end);
-  }
-  Status reserve(SubfileId id, Offset from, Offset to) override { return store_->reserve(id, from, to); }
-  Status sync(SubfileId id) override { return store_->sync(id); }
-  Result<storage::SubfileInfo> info(SubfileId id) override { return store_->info(id); }
-  Status remove(SubfileId id) override { return store_->remove(id); }
-  Result<storage::Usage> usage() override { return store_->usage(); }
-  Result<std::vector<SubfileId>> list() override { return store_->list(); }
+  storage::Loop* deliver_to(storage::Loop* loop) override { return loop_.exchange(loop); }
+  [[nodiscard]] storage::Capabilities capabilities() const override { return {}; }
   [[nodiscard]] std::uint64_t id() const override { return store_->id(); }
-  [[nodiscard]] bool waits() const override { return true; }
 
  private:
+  struct Held {
+    storage::IoBatch batch;
+    storage::Completion done;
+  };
+  void release() {
+    for (Held& held : std::exchange(held_, {})) store_->submit(std::move(held.batch), std::move(held.done));
+  }
+
   Gate& gate_;
   std::unique_ptr<storage::Store> store_;
+  std::vector<Held> held_;
+  std::atomic<storage::Loop*> loop_ = nullptr;  // also looked at by the thread that opens the gate
 };
 
 struct WaitingStoreTest : ::testing::Test {
@@ -200,31 +226,6 @@ TEST_F(WaitingStoreTest, StoppingWaitsForWorkOfThoseWhoAreGone) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // to come as far as it can
   gate.set_open(true);
   stopper.join();
-}
-
-TEST(StoreThreadTest, DoesInOrderWhatItIsAskedForAndEndsWhenThatIsDone) {
-  std::vector<int> done;
-  {
-    internal::StoreThread thread;
-    EXPECT_TRUE(thread.is_idle());
-    for (int i = 0; i < 100; ++i) thread.post([&done, i] { done.push_back(i); });
-    EXPECT_EQ(thread.run([&done] { return done.size(); }), 100U);
-    thread.post([&done] { done.push_back(100); });
-  }
-  ASSERT_EQ(done.size(), 101U);
-  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
-}
-
-TEST(StoreThreadTest, IsIdleOnlyWhenNothingIsUnderWay) {
-  Gate gate;
-  gate.set_open(false);
-  internal::StoreThread thread;
-  thread.post([&gate] { gate.pass(); });
-  EXPECT_FALSE(thread.is_idle());
-  gate.await_somebody();
-  EXPECT_FALSE(thread.is_idle());
-  gate.set_open(true);
-  EXPECT_TRUE(thread.run([] { return true; }));
 }
 
 }  // namespace

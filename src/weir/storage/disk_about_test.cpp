@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing/matchers.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/internal/disk_about.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_testing.h>
@@ -72,7 +73,7 @@ class DiskAboutTest : public ::testing::Test {
   std::string path(FileKind kind) { return path_of(directory_.path(), {kAboutId, 0}, kind); }
   bool has(FileKind kind) { return std::filesystem::exists(path(kind)); }
   void write() { ASSERT_THAT(internal::write(*store_, kAboutId, 0, text("bytes")), IsOk()); }
-  void keep(std::string_view words) { ASSERT_THAT(store_->keep_about(kAboutId, text(words)), IsOk()); }
+  void keep(std::string_view words) { ASSERT_THAT(Blocking(*store_).keep_about(kAboutId, text(words)), IsOk()); }
 
   std::vector<Kind> check() {
     store_.reset();
@@ -89,20 +90,20 @@ class DiskAboutTest : public ::testing::Test {
 };
 
 TEST_F(DiskAboutTest, IsKeptOfSubfilesWrittenOrNot) {
-  EXPECT_TRUE(store_->keeps_about());
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(std::optional<Bytes>{}));
+  EXPECT_TRUE(store_->capabilities().keeps_about);
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(std::optional<Bytes>{}));
   keep("first");
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(Optional(text("first"))));
-  EXPECT_THAT(store_->list(), IsOkAndHolds(IsEmpty())) << "it takes no room";
-  EXPECT_THAT(store_->list_abouts(), IsOkAndHolds(ElementsAre(kAboutId)));
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(Optional(text("first"))));
+  EXPECT_THAT(Blocking(*store_).list(), IsOkAndHolds(IsEmpty())) << "it takes no room";
+  EXPECT_THAT(Blocking(*store_).list_abouts(), IsOkAndHolds(ElementsAre(kAboutId)));
   EXPECT_THAT(internal::read(*store_, kAboutId, 0, 3), IsOkAndHolds(Bytes(3)));
   write();
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(Optional(text("first"))));
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(Optional(text("first"))));
   keep("second, longer");
   keep("3rd");
   open();
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(Optional(text("3rd"))));
-  EXPECT_THAT(store_->list_abouts(), IsOkAndHolds(ElementsAre(kAboutId)));
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(Optional(text("3rd"))));
+  EXPECT_THAT(Blocking(*store_).list_abouts(), IsOkAndHolds(ElementsAre(kAboutId)));
   EXPECT_THAT(check(), IsEmpty());
 }
 
@@ -118,15 +119,15 @@ TEST_F(DiskAboutTest, ItsNameTellsWhetherTheSubfileWasWritten) {
 TEST_F(DiskAboutTest, IsDurableWithTheNextSync) {
   keep("never written");
   EXPECT_FALSE(is_durable(".empty"));
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_TRUE(is_durable(".empty"));
   write();
   keep("written");
   calls_.clear();
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_TRUE(is_durable(".about"));
   calls_.clear();
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_THAT(calls_.done(), IsEmpty()) << "nothing is left to do";
 }
 
@@ -134,20 +135,20 @@ TEST_F(DiskAboutTest, ItsNameAndItsFolderAreDurableWithTheNextSync) {
   const std::string folder = "fsync " + internal::folder_of(kAboutId);
   keep("never written");
   EXPECT_EQ(calls_.count("fsync"), 0);
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_THAT(folder_syncs(), ElementsAre(folder, "fsync ."));
   calls_.clear();
   keep("of a subfile that is not dirty");
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_THAT(folder_syncs(), ElementsAre(folder));
   calls_.clear();
   write();
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_THAT(folder_syncs(), ElementsAre(folder)) << "once for the sidecar and the subfile";
   calls_.clear();
   write();
   keep("of one that is");
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   EXPECT_THAT(folder_syncs(), ElementsAre(folder));
 }
 
@@ -167,9 +168,9 @@ TEST_F(DiskAboutTest, TheSameAgainIsNotWrittenAgain) {
 }
 
 TEST_F(DiskAboutTest, ClosingMakesManyDurableInOneGo) {
-  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_THAT(store_->keep_about({7, i}, text("x")), IsOk());
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_THAT(Blocking(*store_).keep_about({7, i}, text("x")), IsOk());
   open();
-  EXPECT_THAT(store_->kept_about({7, 19}), IsOkAndHolds(Optional(text("x"))));
+  EXPECT_THAT(Blocking(*store_).kept_about({7, 19}), IsOkAndHolds(Optional(text("x"))));
   EXPECT_FALSE(is_durable(".empty")) << "one sync of the file system, instead of each";
   EXPECT_THAT(calls_.count("syncfs"), ::testing::AllOf(::testing::Ge(1), ::testing::Le(2)));
 }
@@ -177,13 +178,13 @@ TEST_F(DiskAboutTest, ClosingMakesManyDurableInOneGo) {
 TEST_F(DiskAboutTest, GoesWithTheSubfile) {
   keep("x");
   write();
-  ASSERT_THAT(store_->remove(kAboutId), IsOk());
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(std::optional<Bytes>{}));
-  EXPECT_THAT(store_->list_abouts(), IsOkAndHolds(IsEmpty()));
+  ASSERT_THAT(Blocking(*store_).remove(kAboutId), IsOk());
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(std::optional<Bytes>{}));
+  EXPECT_THAT(Blocking(*store_).list_abouts(), IsOkAndHolds(IsEmpty()));
   keep("never written");
-  ASSERT_THAT(store_->remove(kAboutId), IsOk());
-  EXPECT_THAT(store_->list_abouts(), IsOkAndHolds(IsEmpty()));
-  EXPECT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).remove(kAboutId), IsOk());
+  EXPECT_THAT(Blocking(*store_).list_abouts(), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
 }
 
 // Removal begins with it: what a crash then leaves has no name that a removed file could come back by.
@@ -192,7 +193,7 @@ TEST_F(DiskAboutTest, GoesFirst) {
   write();
   std::filesystem::remove(path(FileKind::kData));
   std::filesystem::create_directories(path(FileKind::kData) + "/in the way");  // the removal stops here
-  EXPECT_FALSE(store_->remove(kAboutId).is_ok());
+  EXPECT_FALSE(Blocking(*store_).remove(kAboutId).is_ok());
   EXPECT_FALSE(has(FileKind::kAbout));
   EXPECT_TRUE(has(FileKind::kGone));
 }
@@ -200,46 +201,48 @@ TEST_F(DiskAboutTest, GoesFirst) {
 TEST_F(DiskAboutTest, EveryDamagedByteIsFoundAndTheBytesStayReadable) {
   keep("what is known");
   write();
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   const Bytes good = load_file(path(FileKind::kAbout));
   for (std::size_t at = 0; at < good.size(); ++at) {
     Bytes bad = good;
     bad[at] ^= std::byte{1};
     save_file(path(FileKind::kAbout), bad);
-    EXPECT_THAT(store_->kept_about(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr(path(FileKind::kAbout)))) << at;
+    EXPECT_THAT(Blocking(*store_).kept_about(kAboutId),
+                StatusIs(ErrorCode::kCorrupt, HasSubstr(path(FileKind::kAbout))))
+        << at;
   }
   save_file(path(FileKind::kAbout), Bytes(good.begin(), good.end() - 1));
-  EXPECT_THAT(store_->kept_about(kAboutId), StatusIs(ErrorCode::kCorrupt));
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), StatusIs(ErrorCode::kCorrupt));
   EXPECT_THAT(internal::read(*store_, kAboutId, 0, 5), IsOkAndHolds(text("bytes")));
   EXPECT_THAT(check(), ElementsAre(Kind::kDamagedAbout));
   open();
   keep("told again");
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(Optional(text("told again"))));
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(Optional(text("told again"))));
   EXPECT_THAT(check(), IsEmpty());
 }
 
 TEST_F(DiskAboutTest, ThatOfAnotherSubfileIsDamage) {
   keep("x");
   save_file(path(FileKind::kEmpty), internal::encode_about({42, 4}, text("x")));
-  EXPECT_THAT(store_->kept_about(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr("another subfile")));
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr("another subfile")));
 }
 
 TEST_F(DiskAboutTest, DataAndChecksumsThatAreBothGoneAreFound) {
   keep("x");
   write();
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   store_.reset();
   std::filesystem::remove(path(FileKind::kData));
   std::filesystem::remove(path(FileKind::kSums));
   EXPECT_THAT(check(), ElementsAre(Kind::kMissingData));
   open();
-  EXPECT_THAT(store_->info(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr("both gone")));
+  EXPECT_THAT(Blocking(*store_).info(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr("both gone")));
   EXPECT_THAT(internal::read(*store_, kAboutId, 0, 5), StatusIs(ErrorCode::kCorrupt)) << "zeros would hide the loss";
   EXPECT_THAT(internal::write(*store_, kAboutId, 0, text("new")), StatusIs(ErrorCode::kCorrupt));
   keep("its new name");
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(Optional(text("its new name"))));
-  EXPECT_THAT(store_->info(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr("both gone"))) << "still";
-  EXPECT_THAT(store_->remove(kAboutId), IsOk());
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(Optional(text("its new name"))));
+  EXPECT_THAT(Blocking(*store_).info(kAboutId), StatusIs(ErrorCode::kCorrupt, HasSubstr("both gone"))) << "still";
+  EXPECT_THAT(Blocking(*store_).remove(kAboutId), IsOk());
   EXPECT_THAT(internal::write(*store_, kAboutId, 0, text("new")), IsOk());
 }
 
@@ -257,7 +260,8 @@ TEST_F(DiskAboutTest, ACrashWhileTheSubfileIsMadeIsMendedByTheNextUse) {
   open();
   keep("newer");  // before the subfile is used
   EXPECT_THAT(internal::read(*store_, kAboutId, 0, 5), IsOkAndHolds(text("bytes")));
-  EXPECT_THAT(store_->kept_about(kAboutId), IsOkAndHolds(Optional(text("newer")))) << "the old one must not come back";
+  EXPECT_THAT(Blocking(*store_).kept_about(kAboutId), IsOkAndHolds(Optional(text("newer"))))
+      << "the old one must not come back";
 }
 
 TEST_F(DiskAboutTest, ADraftThatACrashLeftIsNoFinding) {
@@ -272,11 +276,12 @@ TEST_F(DiskAboutTest, ADraftThatACrashLeftIsNoFinding) {
 
 TEST_F(DiskAboutTest, ASubfileWithoutItsChecksumsIsListed) {
   write();
-  ASSERT_THAT(store_->sync(kAboutId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kAboutId), IsOk());
   store_.reset();
   std::filesystem::remove(path(FileKind::kSums));
   open();
-  EXPECT_THAT(store_->list(), IsOkAndHolds(ElementsAre(kAboutId))) << "its data is there, and somebody may want it";
+  EXPECT_THAT(Blocking(*store_).list(), IsOkAndHolds(ElementsAre(kAboutId)))
+      << "its data is there, and somebody may want it";
 }
 
 }  // namespace

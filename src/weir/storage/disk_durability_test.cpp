@@ -14,6 +14,7 @@
 
 #include <weir/base/testing/matchers.h>
 #include <weir/base/text.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_sums.h>
@@ -81,24 +82,24 @@ TEST_F(DiskDurabilityTest, ASyncMakesContentsDurableThenNamesThenSums) {
   ASSERT_THAT(internal::write(*store, kOne, 0, bytes()), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre("mkdir " + folder, "open " + sums, "open " + data, "pwrite " + data));
   calls.clear();
-  ASSERT_THAT(store->sync(kOne), IsOk());
+  ASSERT_THAT(Blocking(*store).sync(kOne), IsOk());
   EXPECT_THAT(calls.done(),
               ElementsAre("ftruncate " + sums, "fdatasync " + data, "fdatasync " + sums, "fsync " + folder, "fsync .",
                           "pwrite " + sums, "pwrite " + sums, "fdatasync " + sums));
   calls.clear();
-  ASSERT_THAT(store->sync(kOne), IsOk());
+  ASSERT_THAT(Blocking(*store).sync(kOne), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre()) << "nothing was written since";
   // What is about to change has no sum any more, durably, before it changes.
   ASSERT_THAT(internal::write(*store, kOne, 0, bytes(10)), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre("pwrite " + sums, "fdatasync " + sums, "pwrite " + data));
   calls.clear();
-  ASSERT_THAT(store->sync(kOne), IsOk());
+  ASSERT_THAT(Blocking(*store).sync(kOne), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre("fdatasync " + data, "pwrite " + sums, "pwrite " + sums, "fdatasync " + sums));
   calls.clear();
-  ASSERT_THAT(store->truncate(kOne, kBlockBytes, 0), IsOk());
+  ASSERT_THAT(Blocking(*store).truncate(kOne, kBlockBytes, 0), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre("pwrite " + sums, "pwrite " + sums, "fdatasync " + sums, "ftruncate " + data));
   calls.clear();
-  ASSERT_THAT(store->remove(kOne), IsOk());
+  ASSERT_THAT(Blocking(*store).remove(kOne), IsOk());
   EXPECT_THAT(calls.done(), ElementsAre("rename " + sums + " " + folder + "/7.0.0.gone", "unlink " + data,
                                         "unlink " + folder + "/7.0.0.gone"));
 }
@@ -120,18 +121,18 @@ TEST_F(DiskDurabilityTest, FencesAreReplacedAsAWhole) {
   const auto store = open();
   const std::vector<KeptFence> first{{kOne, 5}};
   const std::vector<KeptFence> second{{kOne, 6}, {{8, 1}, 7}};
-  ASSERT_THAT(store->keep_fences(first), IsOk());
+  ASSERT_THAT(Blocking(*store).keep_fences(first), IsOk());
   for (const std::string failing : {"open", "pwrite", "fsync", "rename"}) {
     SCOPED_TRACE(failing);
     InterposedCalls calls(directory(), [&](const FileCall& call) { return call.name == failing ? EIO : 0; });
-    EXPECT_THAT(store->keep_fences(second), StatusIs(ErrorCode::kIoError));
-    EXPECT_THAT(store->kept_fences(), IsOkAndHolds(first));
+    EXPECT_THAT(Blocking(*store).keep_fences(second), StatusIs(ErrorCode::kIoError));
+    EXPECT_THAT(Blocking(*store).kept_fences(), IsOkAndHolds(first));
   }
   InterposedCalls calls(directory());
-  ASSERT_THAT(store->keep_fences(second), IsOk());
+  ASSERT_THAT(Blocking(*store).keep_fences(second), IsOk());
   EXPECT_THAT(calls.done(), ::testing::IsSupersetOf({"fsync fences.new", "rename fences.new fences", "fsync ."}));
   EXPECT_EQ(calls.done().back(), "fsync .");
-  EXPECT_THAT(store->kept_fences(), IsOkAndHolds(second));
+  EXPECT_THAT(Blocking(*store).kept_fences(), IsOkAndHolds(second));
 }
 
 // A crash in the middle of a sync left a sum behind the length that counts.  The subfile must not grow over it.
@@ -146,10 +147,10 @@ TEST_F(DiskDurabilityTest, SumsBehindTheEndAreClearedDurablyWhenOpened) {
   {
     InterposedCalls calls(directory());
     const auto store = open();
-    ASSERT_THAT(store->info(kOne).status(), IsOk());
+    ASSERT_THAT(Blocking(*store).info(kOne).status(), IsOk());
     EXPECT_EQ(calls.count("fdatasync " + internal::folder_of(kOne) + "/7.0.0.sums"), 1);
     EXPECT_EQ(internal::load_file(sums)[at], std::byte{0});
-    ASSERT_THAT(store->truncate(kOne, 4 * kBlockBytes, 0), IsOk());
+    ASSERT_THAT(Blocking(*store).truncate(kOne, 4 * kBlockBytes, 0), IsOk());
     EXPECT_THAT(internal::read(*store, kOne, 2 * kBlockBytes, kBlockBytes),
                 IsOkAndHolds(Bytes(static_cast<std::size_t>(kBlockBytes))));
   }
@@ -180,11 +181,11 @@ TEST_F(DiskDurabilityTest, EveryFailedSyncIsReported) {
         return EIO;
       });
       Status status = internal::write(*store, id, 0, bytes(3 * kBlockBytes));
-      if (status.is_ok()) status = store->sync(id);
+      if (status.is_ok()) status = Blocking(*store).sync(id);
       if (status.is_ok()) status = internal::write(*store, id, 5, bytes(100));
-      if (status.is_ok()) status = store->sync(id);
-      if (status.is_ok()) status = store->truncate(id, 1000, 1000);
-      if (status.is_ok()) status = store->sync(id);
+      if (status.is_ok()) status = Blocking(*store).sync(id);
+      if (status.is_ok()) status = Blocking(*store).truncate(id, 1000, 1000);
+      if (status.is_ok()) status = Blocking(*store).sync(id);
       if (!fired) {
         EXPECT_THAT(status, IsOk());
         break;
@@ -192,12 +193,12 @@ TEST_F(DiskDurabilityTest, EveryFailedSyncIsReported) {
       EXPECT_THAT(status, StatusIs(ErrorCode::kIoError));
     }
     if (is_data) {
-      EXPECT_THAT(store->sync(id), StatusIs(ErrorCode::kIoError, HasSubstr("lost"))) << "not by trying again";
+      EXPECT_THAT(Blocking(*store).sync(id), StatusIs(ErrorCode::kIoError, HasSubstr("lost"))) << "not by trying again";
     }
-    EXPECT_THAT(store->remove(id), IsOk());
+    EXPECT_THAT(Blocking(*store).remove(id), IsOk());
     EXPECT_THAT(internal::write(*store, id, 0, bytes(10)), IsOk());
-    EXPECT_THAT(store->sync(id), IsOk());
-    EXPECT_THAT(store->remove(id), IsOk());
+    EXPECT_THAT(Blocking(*store).sync(id), IsOk());
+    EXPECT_THAT(Blocking(*store).remove(id), IsOk());
   }
 }
 
@@ -214,7 +215,7 @@ TEST_F(DiskDurabilityTest, AFailedSyncOfTheFileSystemReachesAllWhoWrote) {
     const auto store = open({.max_checksum_bytes = 32 << 10});  // some must come together for a sync of all
     // Synced before: nothing of it can be lost.
     ASSERT_THAT(internal::write(*store, {1, 0}, 0, bytes()), IsOk());
-    ASSERT_THAT(store->sync({1, 0}), IsOk());
+    ASSERT_THAT(Blocking(*store).sync({1, 0}), IsOk());
     std::uint64_t files = 0;
     is_armed = true;
     while (files < kFiles && syncs <= failing) {
@@ -225,10 +226,10 @@ TEST_F(DiskDurabilityTest, AFailedSyncOfTheFileSystemReachesAllWhoWrote) {
     is_armed = false;
     int lost = 0;
     for (std::uint64_t i = 0; i < files; ++i) {
-      const Status status = store->sync({10 + i, 0});
+      const Status status = Blocking(*store).sync({10 + i, 0});
       if (status.is_ok()) continue;
       EXPECT_THAT(status, StatusIs(ErrorCode::kIoError, HasSubstr("lost")));
-      EXPECT_THAT(store->sync({10 + i, 0}), StatusIs(ErrorCode::kIoError));
+      EXPECT_THAT(Blocking(*store).sync({10 + i, 0}), StatusIs(ErrorCode::kIoError));
       ++lost;
     }
     EXPECT_GE(lost, 8);
@@ -236,12 +237,12 @@ TEST_F(DiskDurabilityTest, AFailedSyncOfTheFileSystemReachesAllWhoWrote) {
     for (const std::uint64_t file : {0x501, 0x502})
       ASSERT_THAT(internal::write(*store, {file, 0}, 0, bytes(100)), IsOk());
     EXPECT_EQ(calls.count("fdatasync " + internal::folder_of({0x501, 0}) + "/501.0.0.data"), 1);
-    for (const std::uint64_t file : {0x501, 0x502}) ASSERT_THAT(store->remove({file, 0}), IsOk());
-    EXPECT_THAT(store->sync({1, 0}), IsOk());
-    for (std::uint64_t i = 0; i < files; ++i) EXPECT_THAT(store->remove({10 + i, 0}), IsOk());
+    for (const std::uint64_t file : {0x501, 0x502}) ASSERT_THAT(Blocking(*store).remove({file, 0}), IsOk());
+    EXPECT_THAT(Blocking(*store).sync({1, 0}), IsOk());
+    for (std::uint64_t i = 0; i < files; ++i) EXPECT_THAT(Blocking(*store).remove({10 + i, 0}), IsOk());
     EXPECT_THAT(internal::write(*store, {10, 0}, 0, bytes(100)), IsOk());
-    EXPECT_THAT(store->sync({10, 0}), IsOk());
-    EXPECT_THAT(store->remove({10, 0}), IsOk());
+    EXPECT_THAT(Blocking(*store).sync({10, 0}), IsOk());
+    EXPECT_THAT(Blocking(*store).remove({10, 0}), IsOk());
   }
 }
 

@@ -19,7 +19,7 @@ namespace weir::storage {
 struct DiskStoreOptions {
   /// Pieces from this size on go around the page cache (direct I/O), as far as they are aligned.
   Offset direct_from_bytes = Offset{256} << 10;
-  /// Requests that are in flight together.
+  /// Requests that the disk has in flight, and operations that are worked on, together.
   unsigned queue_depth = 64;
   /// io_uring, if the system allows it.  Otherwise one request after the other.
   bool use_uring = true;
@@ -32,6 +32,7 @@ struct DiskStoreOptions {
   Offset part_bytes = Offset{1} << 40;
   /// Of a new store.
   Label label = {};
+  runtime::Runtime runtime = runtime::system_runtime();
 };
 
 /// Opens the store in `directory`, or makes one there.  Only one process at a time can have it open.

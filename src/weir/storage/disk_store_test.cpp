@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <weir/base/testing/matchers.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_sums.h>
 #include <weir/storage/internal/disk_testing.h>
@@ -93,7 +94,7 @@ class DiskStoreTest : public ::testing::Test {
     open();
     bytes_ = random_bytes(random_, 4 * kBlockBytes + 100);
     ASSERT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
-    ASSERT_THAT(store_->sync(kDiskId), IsOk());
+    ASSERT_THAT(Blocking(*store_).sync(kDiskId), IsOk());
     store_.reset();
   }
 
@@ -148,14 +149,14 @@ TEST_F(DiskStoreTest, EveryAlignmentAndTail) {
     ASSERT_THAT(internal::write(*store_, kDiskId, from, memory), IsOk());
     std::copy(memory.begin(), memory.end(), expected.begin() + from);
     if (round % 7 == 0) {
-      ASSERT_THAT(store_->sync(kDiskId), IsOk());
+      ASSERT_THAT(Blocking(*store_).sync(kDiskId), IsOk());
     }
     Bytes target(static_cast<std::size_t>(kLength) + 8192);
     const Offset start = near(kLength);
     const std::span<std::byte> part(&target[static_cast<std::size_t>(below(random_, 8192))],
                                     static_cast<std::size_t>(kLength - start));
     const std::array pieces{ReadPiece{start, part}};
-    ASSERT_THAT(store_->read(kDiskId, pieces), IsOk());
+    ASSERT_THAT(Blocking(*store_).read(kDiskId, pieces), IsOk());
     ASSERT_TRUE(std::equal(part.begin(), part.end(), expected.begin() + start));
   }
   store_.reset();
@@ -215,7 +216,7 @@ TEST_F(DiskStoreTest, ChecksumsCutOffAreFound) {
     open();
     EXPECT_THAT(read_all(), StatusIs(ErrorCode::kCorrupt, HasSubstr(path(FileKind::kSums))));
     EXPECT_THAT(internal::write(*store_, kDiskId, 0, bytes_), StatusIs(ErrorCode::kCorrupt));
-    EXPECT_THAT(store_->info(kDiskId), StatusIs(ErrorCode::kCorrupt));
+    EXPECT_THAT(Blocking(*store_).info(kDiskId), StatusIs(ErrorCode::kCorrupt));
     // Another subfile does not suffer.
     EXPECT_THAT(internal::write(*store_, {1, 1}, 0, bytes_), IsOk());
     store_.reset();
@@ -231,7 +232,7 @@ TEST_F(DiskStoreTest, ADamagedHeaderIsFoundAndATornOneReplaced) {
   make_subfile();
   open();
   ASSERT_THAT(internal::write(*store_, kDiskId, 1000, slice(1000, 1001)), IsOk());
-  ASSERT_THAT(store_->sync(kDiskId), IsOk());  // now both slots hold a header
+  ASSERT_THAT(Blocking(*store_).sync(kDiskId), IsOk());  // now both slots hold a header
   store_.reset();
   flip(FileKind::kSums, 4096 + 40);
   open();
@@ -244,8 +245,8 @@ TEST_F(DiskStoreTest, ADamagedHeaderIsFoundAndATornOneReplaced) {
   EXPECT_THAT(check(), ::testing::ElementsAre(Kind::kDamagedChecksums));
   open();
   EXPECT_THAT(read_all(), StatusIs(ErrorCode::kCorrupt, HasSubstr("header")));
-  EXPECT_THAT(store_->remove(kDiskId), IsOk());
-  EXPECT_THAT(store_->list(), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(Blocking(*store_).remove(kDiskId), IsOk());
+  EXPECT_THAT(Blocking(*store_).list(), IsOkAndHolds(IsEmpty()));
 }
 
 TEST_F(DiskStoreTest, MissingFilesAreFound) {
@@ -260,7 +261,7 @@ TEST_F(DiskStoreTest, MissingFilesAreFound) {
   EXPECT_THAT(check(), ::testing::ElementsAre(Kind::kMissingData));
   open();
   EXPECT_THAT(read_all(), StatusIs(ErrorCode::kCorrupt, HasSubstr("missing")));
-  EXPECT_THAT(store_->remove(kDiskId), IsOk());
+  EXPECT_THAT(Blocking(*store_).remove(kDiskId), IsOk());
   EXPECT_THAT(read_all(), IsOkAndHolds(Bytes(bytes_.size())));
 }
 
@@ -362,7 +363,7 @@ TEST_F(DiskStoreTest, FilesHaveTheirLengthBeforeDirectWritesBegin) {
   EXPECT_EQ(lengths.front(), 12 * kBlockBytes) << "first its length";
   EXPECT_EQ(lengths.back(), 12 * kBlockBytes);
   EXPECT_EQ(slice(8 * kBlockBytes, 12 * kBlockBytes), bytes);
-  const Result<SubfileInfo> info = store_->info(kDiskId);
+  const Result<SubfileInfo> info = Blocking(*store_).info(kDiskId);
   ASSERT_THAT(info.status(), IsOk());
   EXPECT_EQ(info->length, 12 * kBlockBytes);
   EXPECT_LT(info->stored_bytes, 8 * kBlockBytes) << "what nobody wrote takes no room";
@@ -375,7 +376,7 @@ TEST_F(DiskStoreTest, ALimitOfFileSizeIsNoSpace) {
   open();
   bytes_ = random_bytes(random_, 8 * kBlockBytes);
   ASSERT_THAT(internal::write(*store_, kDiskId, 0, slice(0, kBlockBytes)), IsOk());
-  ASSERT_THAT(store_->sync(kDiskId), IsOk());
+  ASSERT_THAT(Blocking(*store_).sync(kDiskId), IsOk());
   const auto previous = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -389,32 +390,32 @@ TEST_F(DiskStoreTest, ALimitOfFileSizeIsNoSpace) {
   EXPECT_THAT(read(0, kBlockBytes), IsOkAndHolds(slice(0, kBlockBytes)));
   EXPECT_THAT(read_all(), IsOk());
   EXPECT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
-  EXPECT_THAT(store_->sync(kDiskId), IsOk());
+  EXPECT_THAT(Blocking(*store_).sync(kDiskId), IsOk());
   store_.reset();
   EXPECT_THAT(check(), IsEmpty());
 }
 
 TEST_F(DiskStoreTest, ReserveOfMoreThanThereIsTakesNothing) {
   open();
-  const Result<Usage> before = store_->usage();
+  const Result<Usage> before = Blocking(*store_).usage();
   ASSERT_THAT(before.status(), IsOk());
-  EXPECT_THAT(store_->reserve(kDiskId, 0, before->capacity_bytes + 1),
+  EXPECT_THAT(Blocking(*store_).reserve(kDiskId, 0, before->capacity_bytes + 1),
               StatusIs(ErrorCode::kNoSpace, HasSubstr("file 42")));
 }
 
 TEST_F(DiskStoreTest, TellsItsOwnBytesFromThoseOfTheDisk) {
   open();
-  const Result<Offset> empty = store_->stored_bytes();
+  const Result<Offset> empty = Blocking(*store_).stored_bytes();
   ASSERT_THAT(empty, IsOk());
   EXPECT_THAT(internal::write(*store_, kDiskId, 0, bytes_), IsOk());
-  EXPECT_THAT(store_->sync(kDiskId), IsOk());
-  const Result<Offset> full = store_->stored_bytes();
+  EXPECT_THAT(Blocking(*store_).sync(kDiskId), IsOk());
+  const Result<Offset> full = Blocking(*store_).stored_bytes();
   ASSERT_THAT(full, IsOk());
   EXPECT_GE(*full, *empty + static_cast<Offset>(bytes_.size()));
   EXPECT_LE(*full, *empty + 2 * static_cast<Offset>(bytes_.size()) + (Offset{1} << 20));
-  EXPECT_NE(store_->usage()->disk, 0U);
-  EXPECT_THAT(store_->remove(kDiskId), IsOk());
-  EXPECT_THAT(store_->stored_bytes(), IsOkAndHolds(*empty));
+  EXPECT_NE(Blocking(*store_).usage()->disk, 0U);
+  EXPECT_THAT(Blocking(*store_).remove(kDiskId), IsOk());
+  EXPECT_THAT(Blocking(*store_).stored_bytes(), IsOkAndHolds(*empty));
 }
 
 // Fills a small file system to the last byte.  Returns what went wrong, or nothing.
@@ -429,15 +430,15 @@ std::string fill_disk(const std::string& directory, const DiskStoreOptions& opti
   if (status.code() != ErrorCode::kNoSpace) return "full, but: " + status.message();
   const Result<Bytes> first = internal::read(**store, kDiskId, 0, 3 * kBlockBytes);
   if (!first.is_ok() || *first != bytes) return "a full disk spoils what was written before";
-  const Result<SubfileInfo> info = (*store)->info(kDiskId);
+  const Result<SubfileInfo> info = Blocking(**store).info(kDiskId);
   if (!info.is_ok()) return info.status().message();
   const Result<Bytes> rest = internal::read(**store, kDiskId, length, info->length - length);
   if (!rest.is_ok() || !std::equal(rest->begin(), rest->end(), bytes.begin())) return "longer than what was written";
-  status = (*store)->truncate(kDiskId, 3 * kBlockBytes, 0);
+  status = Blocking(**store).truncate(kDiskId, 3 * kBlockBytes, 0);
   if (status.is_ok()) status = internal::write(**store, {1, 1}, 0, bytes);
-  if (status.is_ok()) status = (*store)->sync({1, 1});
-  if (status.is_ok()) status = (*store)->sync(kDiskId);
-  if (status.is_ok()) status = (*store)->remove(kDiskId);
+  if (status.is_ok()) status = Blocking(**store).sync({1, 1});
+  if (status.is_ok()) status = Blocking(**store).sync(kDiskId);
+  if (status.is_ok()) status = Blocking(**store).remove(kDiskId);
   return status.message();
 }
 

@@ -9,17 +9,19 @@
 //     if (!faults->fired()) break;  // past the last operation
 //   }
 //
-// One Faults may stand behind several stores and maps: their operations are counted together.
+// One Faults may stand behind several stores and maps: their operations are counted together.  A store can also delay
+// its operations by random times, so that they complete out of order.
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 
+#include <weir/runtime/runtime.h>
+#include <weir/storage/internal/delayed_store.h>
 #include <weir/storage/key_value.h>
-#include <weir/storage/label.h>
-#include <weir/storage/shared_memory.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage {
@@ -47,56 +49,50 @@ class Faults {
   /// Runs the operation, or fails in its place.  `operation` returns a Status or a Result.
   template <typename Operation>
   auto run(std::string_view name, Operation operation) -> decltype(operation()) {
-    const int number = count_++;
-    const bool fails =
-        options_.fail_at >= 0 && (options_.stays ? number >= options_.fail_at : number == options_.fail_at);
-    if (!fails) return operation();
-    fired_ = true;
-    if (options_.when == FaultOptions::When::kAfter) (void)operation();
-    return error(name, number);
+    Status error = count(name);
+    if (error.is_ok()) return operation();
+    if (!is_before()) (void)operation();
+    return error;
   }
+  /// Counts an operation.  \returns the error that it is to fail with
+  Status count(std::string_view name);
+  /// It fails in place of the operation; otherwise once that is done.
+  [[nodiscard]] bool is_before() const noexcept { return options_.when == FaultOptions::When::kBefore; }
 
  private:
-  [[nodiscard]] Status error(std::string_view name, int number) const;
-
   const FaultOptions options_;
   std::atomic<int> count_{0};
   std::atomic<bool> fired_{false};
 };
 
-class FaultyStore final : public Store {
- public:
-  FaultyStore(std::shared_ptr<Store> store, std::shared_ptr<Faults> faults);
+/// How long operations take, at random: those that do not conflict overtake each other and complete in any order.
+struct FaultyTimes {
+  runtime::Duration most{};  ///< 0: no delay.
+  std::uint64_t seed = 1;
+};
 
-  Status read(SubfileId id, std::span<const ReadPiece> pieces) override;
-  Status write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) override;
-  Status truncate(SubfileId id, Offset length, Offset file_end) override;
-  Status reserve(SubfileId id, Offset from, Offset to) override;
-  Status sync(SubfileId id) override;
-  Result<SubfileInfo> info(SubfileId id) override;
-  Status remove(SubfileId id) override;
-  Result<Usage> usage() override;
-  Result<Offset> stored_bytes() override;
-  Result<std::vector<SubfileId>> list() override;
+class FaultyStore final : public internal::DelayedStore {
+ public:
+  FaultyStore(std::shared_ptr<Store> store, std::shared_ptr<Faults> faults, FaultyTimes times = {},
+              const runtime::Clock& clock = *runtime::system_runtime().clock);
+  ~FaultyStore() override { stop(); }
+
+  /// Those of the store, but memory cannot be mapped where operations are delayed.
+  [[nodiscard]] Capabilities capabilities() const override;
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override;
   void note_written(SubfileId id, Offset to, Offset file_end) override;  // cannot fail, is not counted
   void fence(SubfileId id, bool is_fenced) override;                     // likewise
-  [[nodiscard]] std::uint64_t id() const override;                       // likewise
-  [[nodiscard]] bool waits() const override;                             // likewise
-  [[nodiscard]] bool keeps_about() const override;                       // likewise
-  [[nodiscard]] Label label() const override;                            // likewise
-  Status keep_about(SubfileId id, std::span<const std::byte> about) override;
-  Result<std::optional<std::vector<std::byte>>> kept_about(SubfileId id) override;
-  Result<std::vector<SubfileId>> list_abouts() override;
-  Status set_label(const Label& label) override;
-  Status keep_fences(std::span<const KeptFence> fences) override;
-  Result<std::vector<KeptFence>> kept_fences() override;
-  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
-                                            Peers peers) override;
+  Result<std::optional<share::SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
+                                                   share::Peers peers) override;
 
  private:
-  std::shared_ptr<Store> store_;
+  runtime::TimePoint due(const Operation& operation, runtime::TimePoint now) override;
+  [[nodiscard]] bool may_begin(std::size_t) const override { return true; }
+  Failure failure(const Operation& operation) override;
+
   std::shared_ptr<Faults> faults_;
+  FaultyTimes times_;
+  std::mt19937_64 random_;
 };
 
 class FaultyKeyValue final : public KeyValue {

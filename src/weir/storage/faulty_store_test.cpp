@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing/matchers.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/memory_store.h>
 
 namespace weir::storage {
@@ -33,7 +34,7 @@ struct Faulty {
 Status write_one(Store& store) {
   const std::array bytes{std::byte{5}};
   const std::array pieces{WritePiece{10, bytes}};
-  return store.write(kFaultyId, pieces, 11);
+  return Blocking(store).write(kFaultyId, pieces, 11);
 }
 
 /// Every operation once.  \returns how many failed
@@ -41,17 +42,17 @@ int use_all(Store& store) {
   std::array<std::byte, 4> bytes{};
   const std::array pieces{ReadPiece{0, bytes}};
   const std::vector<Status> all{write_one(store),
-                                store.read(kFaultyId, pieces),
-                                store.truncate(kFaultyId, 5, 5),
-                                store.reserve(kFaultyId, 0, 9),
-                                store.sync(kFaultyId),
-                                store.info(kFaultyId).status(),
-                                store.usage().status(),
-                                store.stored_bytes().status(),
-                                store.list().status(),
+                                Blocking(store).read(kFaultyId, pieces),
+                                Blocking(store).truncate(kFaultyId, 5, 5),
+                                Blocking(store).reserve(kFaultyId, 0, 9),
+                                Blocking(store).sync(kFaultyId),
+                                Blocking(store).info(kFaultyId).status(),
+                                Blocking(store).usage().status(),
+                                Blocking(store).stored_bytes().status(),
+                                Blocking(store).list().status(),
                                 store.map(kFaultyId, 0, 5, true).status(),
-                                store.share(kFaultyId, true, 0, Peers::kOwn).status(),
-                                store.remove(kFaultyId)};
+                                store.share(kFaultyId, true, 0, share::Peers::kOwn).status(),
+                                Blocking(store).remove(kFaultyId)};
   int failed = 0;
   for (const Status& status : all) failed += status.is_ok() ? 0 : 1;
   return failed;
@@ -72,12 +73,12 @@ TEST(FaultyStoreTest, EachOperationCanBeMadeToFail) {
 TEST(FaultyStoreTest, FailsBeforeOrAfterTheOperation) {
   Faulty before{{.fail_at = 0, .code = ErrorCode::kNoSpace}};
   EXPECT_THAT(write_one(*before.store), StatusIs(ErrorCode::kNoSpace, HasSubstr("write")));
-  EXPECT_EQ(before.inner->info(kFaultyId)->length, 0);
+  EXPECT_EQ(Blocking(*before.inner).info(kFaultyId)->length, 0);
   EXPECT_THAT(write_one(*before.store), IsOk());
 
   Faulty after{{.fail_at = 0, .when = When::kAfter}};
   EXPECT_THAT(write_one(*after.store), StatusIs(ErrorCode::kIoError));
-  EXPECT_EQ(after.inner->info(kFaultyId)->length, 11);
+  EXPECT_EQ(Blocking(*after.inner).info(kFaultyId)->length, 11);
 }
 
 TEST(FaultyStoreTest, ADeadStoreStaysDead) {

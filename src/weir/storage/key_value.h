@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/runtime/runtime.h>
 
 namespace weir::storage {
 
@@ -59,6 +60,7 @@ std::unique_ptr<KeyValue> make_memory_key_value();
 /// Opens or makes a database in `directory`; docs/formats.md says what is in it.
 /// \error kCorrupt if part of what was made durable cannot be read any more: nothing is changed then; kNoSpace;
 /// kIoError with RocksDB's words
-Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& directory);
+Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& directory,
+                                                       const runtime::Runtime& with = runtime::system_runtime());
 
 }  // namespace weir::storage

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing/matchers.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_testing.h>
 
@@ -64,7 +65,7 @@ TEST(DiskLabelTest, IsKeptWithTheStore) {
     id = (*store)->id();
     EXPECT_EQ((*store)->label(), (Label{5, 1, 0, false}));
     EXPECT_THAT(read_disk_label(path), IsOkAndHolds(Optional(Label{5, 1, 0, false}))) << "while it is in use";
-    EXPECT_THAT((*store)->set_label(kFormed), IsOk());
+    EXPECT_THAT(Blocking(**store).set_label(kFormed), IsOk());
     EXPECT_EQ((*store)->label(), kFormed);
   }
   const auto again = open_disk_store(path, {.label = {6, 0, 0, false}});
@@ -78,7 +79,7 @@ TEST(DiskLabelTest, ALabelThatCannotBeWrittenIsNotTaken) {
   const auto store = open_disk_store(directory.path(), {.label = {5, 1, 0, false}});
   ASSERT_THAT(store, IsOk());
   std::filesystem::create_directory(directory.path() + "/settings.new");  // in the way of the draft
-  EXPECT_FALSE((*store)->set_label(kFormed).is_ok());
+  EXPECT_FALSE(Blocking(**store).set_label(kFormed).is_ok());
   EXPECT_EQ((*store)->label(), (Label{5, 1, 0, false}));
   EXPECT_THAT(read_disk_label(directory.path()), IsOkAndHolds(Optional(Label{5, 1, 0, false})));
 }

@@ -1,6 +1,5 @@
 #include <weir/storage/memory_store.h>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,10 +9,11 @@
 #include <string>
 #include <utility>
 
-#include <weir/base/random_id.h>
+#include <weir/base/descriptor.h>
 #include <weir/base/text.h>
+#include <weir/share/handover.h>
+#include <weir/storage/internal/immediate_store.h>
 #include <weir/storage/internal/memory_subfile.h>
-#include <weir/storage/shared_memory.h>
 
 namespace weir::storage {
 namespace {
@@ -44,91 +44,16 @@ Status check_pieces(const char* operation, SubfileId id, std::span<const Piece> 
   return Status::ok();
 }
 
-/// A descriptor that is closed in the end.
-class Lent {
+class MemoryStore final : public internal::ImmediateStore {
  public:
-  ~Lent() { reset(-1); }
-  int reset(int descriptor) {
-    if (descriptor_ >= 0) close(descriptor_);
-    return descriptor_ = descriptor;
-  }
-
- private:
-  int descriptor_ = -1;
-};
-
-class MemoryStore final : public Store {
- public:
-  MemoryStore(Offset capacity_bytes, internal::PoolOptions pool, bool is_eager)
-      : source_{internal::Room{capacity_bytes}, internal::Pool{pool}} {
+  MemoryStore(Offset capacity_bytes, const internal::PoolOptions& pool, bool is_eager)
+      : id_(pool.runtime.random->id()), source_{internal::Room{capacity_bytes}, internal::Pool{pool}} {
     if (!is_eager) return;
     source_.pool.start();
     source_.note_room();
   }
 
-  Status read(SubfileId id, std::span<const ReadPiece> pieces) override {
-    WEIR_RETURN_IF_ERROR(check_pieces("read", id, pieces));
-    const MemorySubfile* subfile = find(id);
-    for (const ReadPiece& piece : pieces) {
-      if (subfile != nullptr) {
-        subfile->read(piece.offset, piece.memory);
-      } else {
-        std::fill(piece.memory.begin(), piece.memory.end(), std::byte{0});
-      }
-    }
-    return Status::ok();
-  }
-
-  Status write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) override {
-    WEIR_RETURN_IF_ERROR(check_pieces("write", id, pieces));
-    WEIR_RETURN_IF_ERROR(check_range("write", id, 0, file_end));
-    MemorySubfile& subfile = make(id);
-    for (const WritePiece& piece : pieces)
-      WEIR_RETURN_IF_ERROR(about("write", id, subfile.write(piece.offset, piece.memory)));
-    subfile.note_written(0, file_end);
-    return Status::ok();
-  }
-
-  Status truncate(SubfileId id, Offset length, Offset file_end) override {
-    WEIR_RETURN_IF_ERROR(check_range("truncate", id, 0, length));
-    WEIR_RETURN_IF_ERROR(check_range("truncate", id, 0, file_end));
-    if (length == 0 && file_end == 0 && find(id) == nullptr) return Status::ok();
-    return about("truncate", id, make(id).truncate(length, file_end));
-  }
-
-  Status reserve(SubfileId id, Offset from, Offset to) override {
-    WEIR_RETURN_IF_ERROR(check_range("reserve", id, from, to));
-    return from == to ? Status::ok() : about("reserve", id, make(id).reserve(from, to));
-  }
-
-  /// Memory survives no crash: there is nothing to do.
-  Status sync(SubfileId id) override {
-    (void)id;
-    return Status::ok();
-  }
-
-  Result<SubfileInfo> info(SubfileId id) override {
-    const MemorySubfile* subfile = find(id);
-    return subfile != nullptr ? subfile->info() : SubfileInfo{};
-  }
-
-  Status remove(SubfileId id) override {
-    subfiles_.erase(id);
-    return Status::ok();
-  }
-
-  Result<Usage> usage() override {
-    return Usage{.capacity_bytes = source_.room.capacity_bytes(),
-                 .used_bytes = source_.room.used_bytes(),
-                 .subfiles = static_cast<Offset>(subfiles_.size())};
-  }
-
-  Result<std::vector<SubfileId>> list() override {
-    std::vector<SubfileId> ids;
-    ids.reserve(subfiles_.size());
-    for (const auto& entry : subfiles_) ids.push_back(entry.first);
-    return ids;
-  }
+  [[nodiscard]] Capabilities capabilities() const override { return {.mappable = true, .shareable = true}; }
 
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override {
     WEIR_RETURN_IF_ERROR(check_range("map", id, from, to));
@@ -147,34 +72,106 @@ class MemoryStore final : public Store {
 
   [[nodiscard]] std::uint64_t id() const override { return id_; }
 
-  Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
-                                            Peers peers) override {
+  Result<std::optional<share::SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
+                                                   share::Peers peers) override {
     WEIR_RETURN_IF_ERROR(check_range("share", id, 0, expected_bytes));
-    auto shared = make(id).shared_region(expected_bytes, peers);
-    if (!shared.is_ok()) return about("share", id, shared.status());
-    internal::Region* region = *shared;
-    // Whoever may write to a file that is not sealed can make it shorter, which would kill all who read it.
-    const bool is_safe = region != nullptr && (peers == Peers::kOwn || !for_writing || region->is_sealed());
-    if (!is_safe) return std::optional<SharedMemory>{};
-    if (for_writing) return std::optional{SharedMemory{region->descriptor(), region->mapped_bytes()}};
-    // A peer that may only read gets a descriptor that can only be read.
-    const std::string name = concat("/proc/self/fd/", region->descriptor());
-    const int descriptor = lent_.reset(open(name.c_str(), O_RDONLY | O_CLOEXEC));
-    if (descriptor < 0) return std::optional<SharedMemory>{};
-    return std::optional{SharedMemory{descriptor, region->mapped_bytes()}};
+    const auto region = make(id).shared_region(expected_bytes, peers);
+    if (!region.is_ok()) return about("share", id, region.status());
+    int descriptor = (*region)->descriptor();
+    if (!(*region)->can_be_shared(for_writing, peers)) return std::optional<share::SharedMemory>{};
+    if (!for_writing) {
+      lent_ = share::reopen_for_reading(descriptor);
+      if (!lent_.is_open()) return std::optional<share::SharedMemory>{};
+      descriptor = lent_.get();
+    }
+    return std::optional{share::SharedMemory{descriptor, (*region)->mapped_bytes()}};
   }
 
  private:
+  Status run(op::Any& operation) override {
+    return std::visit([this](auto& what) { return run(what); }, operation);
+  }
+
+  Status run(const op::Read& read) {
+    WEIR_RETURN_IF_ERROR(check_pieces("read", read.id, std::span(read.pieces)));
+    const MemorySubfile* subfile = find(read.id);
+    for (const ReadPiece& piece : read.pieces) {
+      if (subfile != nullptr) {
+        subfile->read(piece.offset, piece.memory);
+      } else {
+        std::fill(piece.memory.begin(), piece.memory.end(), std::byte{0});
+      }
+    }
+    return Status::ok();
+  }
+
+  Status run(const op::Write& write) {
+    WEIR_RETURN_IF_ERROR(check_pieces("write", write.id, std::span(write.pieces)));
+    WEIR_RETURN_IF_ERROR(check_range("write", write.id, 0, write.file_end));
+    MemorySubfile& subfile = make(write.id);
+    for (const WritePiece& piece : write.pieces)
+      WEIR_RETURN_IF_ERROR(about("write", write.id, subfile.write(piece.offset, piece.memory)));
+    subfile.note_written(0, write.file_end);
+    return Status::ok();
+  }
+
+  Status run(const op::Truncate& truncate) {
+    const auto& [id, length, file_end] = truncate;
+    WEIR_RETURN_IF_ERROR(check_range("truncate", id, 0, length));
+    WEIR_RETURN_IF_ERROR(check_range("truncate", id, 0, file_end));
+    if (length == 0 && file_end == 0 && find(id) == nullptr) return Status::ok();
+    return about("truncate", id, make(id).truncate(length, file_end));
+  }
+
+  Status run(const op::Reserve& reserve) {
+    const auto& [id, from, to] = reserve;
+    WEIR_RETURN_IF_ERROR(check_range("reserve", id, from, to));
+    return from == to ? Status::ok() : about("reserve", id, make(id).reserve(from, to));
+  }
+
+  Status run(op::Info& info) {
+    if (const MemorySubfile* subfile = find(info.id)) info.result = subfile->info();
+    return Status::ok();
+  }
+
+  Status run(const op::Remove& remove) {
+    subfiles_.erase(remove.id);
+    return Status::ok();
+  }
+
+  Status run(op::GetUsage& usage) {
+    usage.result = {.capacity_bytes = source_.room.capacity_bytes(),
+                    .used_bytes = source_.room.used_bytes(),
+                    .subfiles = static_cast<Offset>(subfiles_.size())};
+    return Status::ok();
+  }
+
+  Status run(op::StoredBytes& stored) {
+    stored.result = source_.room.used_bytes();
+    return Status::ok();
+  }
+
+  Status run(op::List& list) {
+    for (const auto& entry : subfiles_) list.result.push_back(entry.first);
+    return Status::ok();
+  }
+
+  /// Memory survives no crash: nothing to sync, no fences, label or sidecars to keep.
+  template <typename Other>
+  Status run(const Other&) {
+    return Status::ok();
+  }
+
   MemorySubfile* find(SubfileId id) {
     const auto found = subfiles_.find(id);
     return found == subfiles_.end() ? nullptr : &found->second;
   }
   MemorySubfile& make(SubfileId id) { return subfiles_.try_emplace(id, source_).first->second; }
 
-  const std::uint64_t id_ = random_id();
+  const std::uint64_t id_;
   MemorySource source_;
   std::map<SubfileId, MemorySubfile> subfiles_;  // after source_: gives room back when it goes
-  Lent lent_;
+  Descriptor lent_;                              // for reading; until the next one
 };
 
 Offset half_of_memory() { return Offset{sysconf(_SC_PHYS_PAGES)} / 2 * sysconf(_SC_PAGESIZE); }
@@ -187,15 +184,15 @@ int pool_regions_for(Offset bytes, Offset region_bytes) {
 }
 
 Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& options) {
-  const Offset most_region = internal::kMappableBytes / *std::rbegin(internal::kRegionSizes);
+  const Offset most_region = share::kMappableBytes / *std::rbegin(internal::kRegionSizes);
   if (options.capacity_bytes < 0 || options.pool_regions < 0 || options.pool_region_bytes < 0 ||
       options.pool_region_bytes > most_region) {
     return invalid_argument(concat("memory store: capacity of ", options.capacity_bytes, " bytes, pool of ",
                                    options.pool_regions, " regions of each size from ", options.pool_region_bytes,
                                    " bytes: none may be negative, no region above ", most_region));
   }
-  const Offset region_bytes = ceil_div(options.pool_region_bytes, kChunkBytes) * kChunkBytes;
-  const internal::PoolOptions pool{region_bytes > 0 ? options.pool_regions : 0, region_bytes};
+  const Offset region_bytes = ceil_div(options.pool_region_bytes, share::kChunkBytes) * share::kChunkBytes;
+  const internal::PoolOptions pool{region_bytes > 0 ? options.pool_regions : 0, region_bytes, options.runtime};
   const Offset capacity = options.capacity_bytes > 0 ? options.capacity_bytes : half_of_memory();
   return std::unique_ptr<Store>{new MemoryStore{capacity, pool, options.is_eager}};
 }

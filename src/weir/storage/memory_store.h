@@ -3,7 +3,7 @@
 // Subfiles in memory, which clients on the same host can map.
 //
 //   up to 64 KiB         ordinary heap memory: no descriptor, no page of its own
-//   larger, or shared    an anonymous file of its own, as shared_memory.h describes
+//   larger, or shared    an anonymous file of its own, as share/shared_memory.h describes
 //   beyond 64 GiB        blocks of heap memory: reached by read() and write() only
 //
 // Room is counted in pages and blocks, so holes are free; pages come to exist when somebody writes there.  Memory that
@@ -24,6 +24,7 @@ struct MemoryStoreOptions {
   Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; and 2 to 32 times that.  All
                                                ///< together never take more than a quarter of the room left.
   bool is_eager = false;                       ///< From the start, not from the first subfile of more than 64 KiB on.
+  runtime::Runtime runtime = runtime::system_runtime();
 };
 
 /// As many of each size as take no more than `bytes` together.

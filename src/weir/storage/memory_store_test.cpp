@@ -3,16 +3,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -21,16 +18,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weir/base/huge_pages.h>
 #include <weir/base/testing/matchers.h>
-#include <weir/storage/internal/memory_files.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/internal/memory_subfile.h>
 #include <weir/storage/internal/store_conformance.h>
-#include <weir/storage/shared_memory.h>
 
 namespace weir::storage::internal {
 namespace {
 
+using share::Control;
+using share::is_made;
+using share::kDataStart;
+using share::raise;
+using share::SharedMemory;
+using share::test_bit;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Eq;
@@ -41,7 +42,6 @@ using ::weir::testing::StatusIs;
 
 constexpr Offset kKib = 1024;
 constexpr Offset kMib = 1024 * kKib;
-constexpr Offset kHuge = kHugePageBytes;
 constexpr SubfileId kMemoryId{1, 0};
 
 class MemoryHome final : public StoreHome {
@@ -56,9 +56,7 @@ class MemoryHome final : public StoreHome {
 };
 
 StoreCase memory_case(const char* name, int pool_regions) {
-  return {.name = name,
-          .make_home = [pool_regions] { return std::make_unique<MemoryHome>(pool_regions); },
-          .many_subfiles = 200000};
+  return {.name = name, .make_home = [pool_regions] { return std::make_unique<MemoryHome>(pool_regions); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, StoreConformance, ::testing::Values(memory_case("pooled", 2), memory_case("plain", 0)),
@@ -126,12 +124,12 @@ class MemoryStoreTest : public ::testing::Test {
   Status write(Offset offset, Offset count, int value, SubfileId id = kMemoryId) {
     const std::vector<std::byte> bytes = bytes_of(count, value);
     const std::array pieces{WritePiece{offset, bytes}};
-    return store_->write(id, pieces, 0);
+    return Blocking(*store_).write(id, pieces, 0);
   }
   std::vector<std::byte> read(Offset offset, Offset count, SubfileId id = kMemoryId) {
     std::vector<std::byte> bytes = bytes_of(count, 0xAA);
     const std::array pieces{ReadPiece{offset, bytes}};
-    EXPECT_THAT(store_->read(id, pieces), IsOk());
+    EXPECT_THAT(Blocking(*store_).read(id, pieces), IsOk());
     return bytes;
   }
   SharedMemory share(SubfileId id = kMemoryId, bool for_writing = true, Peers peers = Peers::kOwn) {
@@ -144,22 +142,24 @@ class MemoryStoreTest : public ::testing::Test {
 };
 
 TEST_F(MemoryStoreTest, SmallSubfilesTakeNoDescriptorAndLittleRoom) {
-  (void)make_memory_file(Peers::kOwn);  // what files are made in has a descriptor, too
+  // What files are made in has a descriptor, too.
+  (void)share();
+  ASSERT_THAT(Blocking(*store_).remove(kMemoryId), IsOk());
   const Offset before = open_descriptors();
   for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_THAT(write(0, 100, 1, {i, 0}), IsOk());
   EXPECT_EQ(open_descriptors(), before);
-  EXPECT_EQ(store_->usage()->used_bytes, 100 * 1000);
+  EXPECT_EQ(Blocking(*store_).usage()->used_bytes, 100 * 1000);
   ASSERT_THAT(write(0, 64 * kKib, 1), IsOk());
   EXPECT_EQ(open_descriptors(), before);
   ASSERT_THAT(write(64 * kKib, 1, 1), IsOk());
   EXPECT_EQ(open_descriptors(), before + 1);
-  ASSERT_THAT(store_->remove(kMemoryId), IsOk());
+  ASSERT_THAT(Blocking(*store_).remove(kMemoryId), IsOk());
   EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST_F(MemoryStoreTest, APeerSeesWhatWasWrittenAndTheStoreWhatAPeerWrites) {
   ASSERT_THAT(write(10, 1000, 7), IsOk());  // moves out of the heap when shared
-  ASSERT_THAT(store_->reserve(kMemoryId, 0, 2 * kMib), IsOk());
+  ASSERT_THAT(Blocking(*store_).reserve(kMemoryId, 0, 2 * kMib), IsOk());
   const Peer peer{share()};
   ASSERT_TRUE(peer.is_mapped());
   EXPECT_EQ(peer.control().state, Control::kServing);
@@ -173,15 +173,15 @@ TEST_F(MemoryStoreTest, APeerSeesWhatWasWrittenAndTheStoreWhatAPeerWrites) {
   peer.data()[2 * kMib - 1] = std::byte{9};
   raise(peer.control().length, 2 * kMib);
   raise(peer.control().file_end, 123456);
-  EXPECT_EQ(store_->info(kMemoryId)->length, 2 * kMib);
-  EXPECT_EQ(store_->info(kMemoryId)->file_end, 123456);
+  EXPECT_EQ(Blocking(*store_).info(kMemoryId)->length, 2 * kMib);
+  EXPECT_EQ(Blocking(*store_).info(kMemoryId)->file_end, 123456);
   EXPECT_EQ(read(2 * kMib - 1, 1)[0], std::byte{9});
 }
 
 TEST_F(MemoryStoreTest, SharedMemoryGrowsUnderItsPeers) {
   const Peer before{share()};
   ASSERT_THAT(write(5 * kMib, 100, 3), IsOk());
-  EXPECT_GT(before.control().mapped_bytes, 5 * kMib);  // tells the peer to map anew
+  EXPECT_GT(before.control().mapped_bytes, 5 * kMib);  // tells the peer to map it again
   const Peer after{{before.descriptor(), before.control().mapped_bytes}};
   EXPECT_EQ(after.data()[5 * kMib + 99], std::byte{3});
   EXPECT_TRUE(test_bit(after.control().touched, 5));
@@ -193,7 +193,7 @@ TEST_F(MemoryStoreTest, TruncateTakesPagesAndBitsAway) {
   ASSERT_THAT(write(0, 4 * kMib, 3), IsOk());
   const Peer peer{share()};
   const Offset before = real_bytes(peer.descriptor());
-  ASSERT_THAT(store_->truncate(kMemoryId, kMib + 10, 5), IsOk());
+  ASSERT_THAT(Blocking(*store_).truncate(kMemoryId, kMib + 10, 5), IsOk());
   EXPECT_LE(real_bytes(peer.descriptor()), before - 3 * kMib + kPageBytes);
   EXPECT_TRUE(test_bit(peer.control().full, 0));
   EXPECT_TRUE(test_bit(peer.control().touched, 1));
@@ -218,56 +218,21 @@ TEST_F(MemoryStoreTest, APeerOfAnotherUserGetsOnlySealedMemoryForWriting) {
 }
 
 TEST_F(MemoryStoreTest, RoomThatIsTakenHasNoPagesBeforeSomebodyWrites) {
-  ASSERT_THAT(store_->truncate(kMemoryId, 32 * kMib, 0), IsOk());
+  ASSERT_THAT(Blocking(*store_).truncate(kMemoryId, 32 * kMib, 0), IsOk());
   for (Offset at = 0; at < 32 * kMib; at += 4 * kMib) {
     ASSERT_THAT(write(at, 100, 1), IsOk());
-    ASSERT_THAT(store_->reserve(kMemoryId, at + kMib, at + 2 * kMib), IsOk());
+    ASSERT_THAT(Blocking(*store_).reserve(kMemoryId, at + kMib, at + 2 * kMib), IsOk());
   }
-  EXPECT_EQ(store_->usage()->used_bytes, 8 * (kMib + kPageBytes) + kControlRoom);
-  EXPECT_LE(store_->info(kMemoryId)->stored_bytes, 8 * kPageBytes + kControlRoom);
-  EXPECT_GE(store_->info(kMemoryId)->stored_bytes, 8 * kPageBytes);
+  EXPECT_EQ(Blocking(*store_).usage()->used_bytes, 8 * (kMib + kPageBytes) + kControlRoom);
+  EXPECT_LE(Blocking(*store_).info(kMemoryId)->stored_bytes, 8 * kPageBytes + kControlRoom);
+  EXPECT_GE(Blocking(*store_).info(kMemoryId)->stored_bytes, 8 * kPageBytes);
   EXPECT_THAT(read(0, 4 * kMib), Contains(std::byte{1}).Times(100));
 }
 
-TEST_F(MemoryStoreTest, LongRangesAreMadeOfHugePagesWhereTheyComeFast) {
-  if (!make_memory_file(Peers::kOwn).is_huge) GTEST_SKIP() << "no huge pages are to be had here";
-  const auto huge = [&] {
-    HugePages pages;
-    const auto file = make_memory_file(Peers::kOwn);
-    if (ftruncate(file.descriptor.get(), 2 * kHuge) != 0) return false;
-    const char byte = 1;
-    if (pwrite(file.descriptor.get(), &byte, 1, 0) != 1) return false;
-    EXPECT_EQ(real_bytes(file.descriptor.get()), kPageBytes) << "what nobody asked for";
-    return pages.make(file.descriptor.get(), kHuge) && real_bytes(file.descriptor.get()) == kHuge + kPageBytes;
-  };
-  EXPECT_TRUE(huge());
+TEST_F(MemoryStoreTest, LongRangesTakeTheRoomThatTheyHaveWhateverTheirPages) {
   ASSERT_THAT(write(0, 16 * kMib, 3), IsOk());
-  EXPECT_THAT(store_->info(kMemoryId)->stored_bytes, IsRoomOf(share().descriptor));
+  EXPECT_THAT(Blocking(*store_).info(kMemoryId)->stored_bytes, IsRoomOf(share().descriptor));
   EXPECT_THAT(read(0, 16 * kMib), Each(std::byte{3}));
-}
-
-// In a process of its own, since that gives its rights away.
-TEST(MemoryFilesTest, WhoIsNotRootHasHugePagesInAUserNamespace) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    constexpr unsigned kNobody = 65534;
-    if (geteuid() == 0 && (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0))
-      _exit(3);
-    (void)prctl(PR_SET_DUMPABLE, 1);  // or else its files in /proc are still root's
-    const Descriptor directory = make_tmpfs_in_namespace();
-    // 2: nobody can do that here.
-    constexpr const char* kByHand = "unshare --user --map-root-user --mount mount -t tmpfs none /tmp 2>/dev/null";
-    if (!directory.is_open()) _exit(std::system(kByHand) == 0 ? 4 : 2);
-    const Descriptor file(openat(directory.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (!file.is_open() || ftruncate(file.get(), 2 * kHuge) != 0 || !HugePages::here().make(file.get(), 0)) _exit(5);
-    _exit(real_bytes(file.get()) == kHuge ? 0 : 6);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "mounting in user namespaces is not allowed here";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(MemoryStoreTest, APeerOfAnotherUserCannotShrinkOrSealTheMemory) {
@@ -293,30 +258,30 @@ TEST_F(MemoryStoreTest, AReaderCannotWrite) {
 TEST_F(MemoryStoreTest, NonsenseFromAPeerHurtsNobodyElse) {
   ASSERT_THAT(write(0, 3 * kMib, 3), IsOk());
   ASSERT_THAT(write(0, 200 * kKib, 4, {2, 0}), IsOk());
-  const Offset used = store_->usage()->used_bytes;
+  const Offset used = Blocking(*store_).usage()->used_bytes;
   const Peer peer{share()};
   for (const int nonsense : {0xFF, 0x7F, 0x00}) {
     std::memset(static_cast<void*>(&peer.control()), nonsense, sizeof(Control));
-    const SubfileInfo info = *store_->info(kMemoryId);
+    const SubfileInfo info = *Blocking(*store_).info(kMemoryId);
     EXPECT_GE(info.length, 3 * kMib);
     EXPECT_LE(info.length, 64 * kMib);
     EXPECT_GE(info.file_end, 0);
     EXPECT_LE(info.file_end, kMaxBytes);
     EXPECT_THAT(read(3 * kMib - 10, 10), Each(std::byte{3}));
     EXPECT_THAT(write(0, 3 * kMib, 3), IsOk());
-    EXPECT_EQ(store_->usage()->used_bytes, used);
+    EXPECT_EQ(Blocking(*store_).usage()->used_bytes, used);
   }
-  ASSERT_THAT(store_->truncate(kMemoryId, 0, 0), IsOk());
+  ASSERT_THAT(Blocking(*store_).truncate(kMemoryId, 0, 0), IsOk());
   ASSERT_THAT(write(6 * kMib, 10, 5), IsOk());
   EXPECT_THAT(read(6 * kMib, 10), Each(std::byte{5}));
-  EXPECT_EQ(store_->info(kMemoryId)->length, 6 * kMib + 10);
+  EXPECT_EQ(Blocking(*store_).info(kMemoryId)->length, 6 * kMib + 10);
   EXPECT_THAT(read(0, 200 * kKib, {2, 0}), Each(std::byte{4}));
 }
 
-TEST_F(MemoryStoreTest, WhoeverStillHasRemovedMemoryIsTold) {
+TEST_F(MemoryStoreTest, PeersThatStillMapRemovedMemorySeeThatItIsGone) {
   ASSERT_THAT(write(0, 100, 3), IsOk());
   const Peer peer{share()};
-  ASSERT_THAT(store_->remove(kMemoryId), IsOk());
+  ASSERT_THAT(Blocking(*store_).remove(kMemoryId), IsOk());
   EXPECT_EQ(peer.control().state, Control::kGone);
   EXPECT_EQ(peer.data()[50], std::byte{3});  // a read under way is not disturbed
   const Peer next{share()};
@@ -330,13 +295,13 @@ TEST_F(MemoryStoreTest, CountsWhatTheSystemTakes) {
   // Reading holes takes nothing.
   read(0, 40 * kMib);
   EXPECT_THAT(store_->map(kMemoryId, 0, 40 * kMib, false), IsOkAndHolds(Eq(std::nullopt)));
-  const Offset stored = store_->info(kMemoryId)->stored_bytes;
-  EXPECT_GE(store_->usage()->used_bytes, stored);
-  EXPECT_LT(store_->usage()->used_bytes, stored + kControlRoom);
+  const Offset stored = Blocking(*store_).info(kMemoryId)->stored_bytes;
+  EXPECT_GE(Blocking(*store_).usage()->used_bytes, stored);
+  EXPECT_LT(Blocking(*store_).usage()->used_bytes, stored + kControlRoom);
   EXPECT_THAT(stored, IsRoomOf(share().descriptor));
-  ASSERT_THAT(store_->truncate(kMemoryId, 11 * kMib, 0), IsOk());
-  EXPECT_LT(store_->info(kMemoryId)->stored_bytes, stored / 2);
-  EXPECT_THAT(store_->info(kMemoryId)->stored_bytes, IsRoomOf(share().descriptor));
+  ASSERT_THAT(Blocking(*store_).truncate(kMemoryId, 11 * kMib, 0), IsOk());
+  EXPECT_LT(Blocking(*store_).info(kMemoryId)->stored_bytes, stored / 2);
+  EXPECT_THAT(Blocking(*store_).info(kMemoryId)->stored_bytes, IsRoomOf(share().descriptor));
 }
 
 TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
@@ -350,8 +315,8 @@ TEST_F(MemoryStoreTest, WithoutDescriptorsItWorksButDoesNotShare) {
   EXPECT_GT(shared, few.rlim_cur / 2);
   EXPECT_LT(shared, few.rlim_cur - 2);  // some are left for files and connections
   EXPECT_THAT(write(kMib, 3 * kMib, 6), IsOk());
-  EXPECT_THAT(store_->reserve(kMemoryId, 0, 6 * kMib), IsOk());
-  EXPECT_THAT(store_->truncate(kMemoryId, 2 * kMib, 0), IsOk());
+  EXPECT_THAT(Blocking(*store_).reserve(kMemoryId, 0, 6 * kMib), IsOk());
+  EXPECT_THAT(Blocking(*store_).truncate(kMemoryId, 2 * kMib, 0), IsOk());
   EXPECT_THAT(store_->share(kMemoryId, true, 0, Peers::kOwn), IsOkAndHolds(Eq(std::nullopt)));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(read(kMib, kMib), Each(std::byte{6}));
@@ -373,7 +338,7 @@ TEST(MemoryStoreOptionsTest, NonsenseIsRefused) {
   EXPECT_THAT(make_memory_store({.capacity_bytes = -1}).status(), StatusIs(ErrorCode::kInvalidArgument));
   EXPECT_THAT(make_memory_store({.pool_regions = -1}).status(), StatusIs(ErrorCode::kInvalidArgument));
   EXPECT_THAT(make_memory_store({.pool_region_bytes = kMaxBytes}).status(), StatusIs(ErrorCode::kInvalidArgument));
-  EXPECT_GT((*make_memory_store({}))->usage()->capacity_bytes, 0);
+  EXPECT_GT(Blocking(**make_memory_store({})).usage()->capacity_bytes, 0);
 }
 
 TEST(MemoryPoolTest, KeepsRegionsReadyWithinItsLimit) {
@@ -399,6 +364,22 @@ TEST(MemoryStoreOptionsTest, PoolsTakeNoMoreThanTheyMay) {
   EXPECT_EQ(pool_regions_for(63 * kMib - 1, kMib), 0);
   EXPECT_EQ(pool_regions_for(0, kMib), 0);
   EXPECT_EQ(pool_regions_for(kMib, 0), 0);
+}
+
+TEST(MemorySubfileTest, HolesTakeNoMemoryThatIsReady) {
+  internal::MemorySource source{internal::Room(1024 * kMib), Pool{{.regions = 1, .region_bytes = kMib}}};
+  source.pool.start();
+  source.note_room();
+  source.pool.wait_until_idle();
+  const std::vector<std::byte> bytes(static_cast<std::size_t>(kMib), std::byte{1});
+  internal::MemorySubfile sparse(source);
+  ASSERT_THAT(sparse.write(15 * kMib, bytes), IsOk());
+  EXPECT_LE(sparse.info().stored_bytes, 4 * kMib);
+  EXPECT_LE(source.room.used_bytes(), 4 * kMib);
+  // The same length without a hole: the region was there, and still is.
+  internal::MemorySubfile dense(source);
+  ASSERT_THAT(dense.reserve(0, 16 * kMib), IsOk());
+  EXPECT_GE(dense.info().stored_bytes, 16 * kMib);
 }
 
 TEST(MemoryPoolTest, GivesTheSizeThatSuits) {

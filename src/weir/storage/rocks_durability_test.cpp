@@ -528,7 +528,7 @@ TEST(RocksFullDiskTest, GoesOnAfterItCouldNotWriteOutItsMemory) {
   }
 }
 
-// The same where nothing can be mounted: no room is to be had, and what is there cannot be written to its end.
+// The same where nothing can be mounted: allocation fails, and existing files cannot be extended.
 TEST(RocksFullDiskTest, WithoutRoomAheadNothingIsChanged) {
   const TemporaryDirectory directory;
   std::atomic<bool> is_full{false};

@@ -148,7 +148,8 @@ Offset log_bytes_of(const Batch& batch) {
 class RocksKeyValue final : public KeyValue {
  public:
   RocksKeyValue(std::string directory, std::unique_ptr<rocksdb::Env> env, std::shared_ptr<MetadataFiles> files,
-                std::shared_ptr<StallListener> stall, std::unique_ptr<rocksdb::DB> database, Watermark watermark)
+                std::shared_ptr<StallListener> stall, std::unique_ptr<rocksdb::DB> database, Watermark watermark,
+                const runtime::Runtime& with)
       : directory_(std::move(directory)),
         env_(std::move(env)),
         files_(std::move(files)),
@@ -156,7 +157,7 @@ class RocksKeyValue final : public KeyValue {
         database_(std::move(database)),
         watermark_(std::move(watermark)),
         durable_(database_->GetLatestSequenceNumber()),
-        commits_({.commit = [this] { return commit(); }, .settle = [this] { settle(); }}) {}
+        commits_({.commit = [this] { return commit(); }, .settle = [this] { settle(); }}, with) {}
 
   Result<std::optional<std::string>> get(std::string_view key) override {
     std::string value;
@@ -289,7 +290,7 @@ Status check_whole(const std::string& directory, const rocksdb::Options& options
 
 }  // namespace
 
-Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& directory) {
+Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& directory, const runtime::Runtime& with) {
   if (const Status status = internal::make_durable_directory(directory); !status.is_ok()) {
     return Status{ErrorCode::kIoError, concat("metadata in ", directory, ": ", status.message())};
   }
@@ -314,7 +315,7 @@ Result<std::unique_ptr<KeyValue>> open_rocks_key_value(const std::string& direct
   // What the log had is in tables now, durably.
   WEIR_RETURN_IF_ERROR(watermark.write(database->GetLatestSequenceNumber()));
   return std::unique_ptr<KeyValue>{std::make_unique<RocksKeyValue>(directory, std::move(env), files, stall,
-                                                                   std::move(database), std::move(watermark))};
+                                                                   std::move(database), std::move(watermark), with)};
 }
 
 }  // namespace weir::storage

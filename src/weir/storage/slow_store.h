@@ -6,14 +6,14 @@
 //   an access costs     seek, unless it begins where the last one ended in the same subfile
 //                       + its bytes / rate
 //
-// Pieces of a call are accesses, in their order.  All calls share the head: it is busy until the last access has ended,
-// and the next one begins then.  Everything else (sync, truncate, names, labels) takes the time of the store itself.
+// Pieces of an operation are accesses, in their order.  All operations in flight share the head: one passes at a time,
+// demand before background, and reaches the store behind it when its last access has ended.  Operations other than
+// read and write take no time of the head.
 
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <optional>
 
+#include <weir/runtime/runtime.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage {
@@ -24,16 +24,8 @@ struct SlowDisk {
   friend bool operator==(const SlowDisk&, const SlowDisk&) = default;
 };
 
-/// The time that the head moves in.
-struct SlowTime {
-  using Point = std::chrono::steady_clock::time_point;
-  std::function<Point()> now;
-  std::function<void(Point)> sleep_until;
-  static SlowTime real();
-};
-
 /// Offers no memory to map or to share: every byte passes the head.
 std::unique_ptr<Store> make_slow_store(std::unique_ptr<Store> store, const SlowDisk& disk,
-                                       SlowTime time = SlowTime::real());
+                                       const runtime::Clock& clock = *runtime::system_runtime().clock);
 
 }  // namespace weir::storage

@@ -9,9 +9,11 @@
 #include <gtest/gtest.h>
 
 #include <weir/base/testing/matchers.h>
+#include <weir/storage/blocking.h>
+#include <weir/storage/internal/manual_time.h>
 #include <weir/storage/internal/store_conformance.h>
+#include <weir/storage/internal/waiting_loop.h>
 #include <weir/storage/memory_store.h>
-#include <weir/storage/shared_memory.h>
 #include <weir/storage/store_spec.h>
 
 namespace weir::storage {
@@ -42,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Slow, StoreConformance,
                                                      .many_subfiles = 2000}),
                          StoreCaseName{});
 
-/// A head of 8 ms and 1000 bytes/s over a store in memory, in a time that passes only by sleeping.
+/// A head of 8 ms and 1000 bytes/s over a store in memory, in a time that passes only by waiting for it.
 class SlowStoreTest : public ::testing::Test {
  protected:
   using Seconds = std::chrono::duration<double>;
@@ -50,8 +52,7 @@ class SlowStoreTest : public ::testing::Test {
   void SetUp() override {
     Result<std::unique_ptr<Store>> memory = make_memory_store({});
     ASSERT_THAT(memory.status(), IsOk());
-    const SlowTime time{[this] { return now_; }, [this](SlowTime::Point point) { now_ = std::max(now_, point); }};
-    store_ = make_slow_store(std::move(*memory), {.seek = 8ms, .bytes_per_second = 1000}, time);
+    store_ = make_slow_store(std::move(*memory), {.seek = 8ms, .bytes_per_second = 1000}, time_);
   }
 
   /// How long it takes to write `bytes` at each of the offsets, in one call.
@@ -59,20 +60,20 @@ class SlowStoreTest : public ::testing::Test {
     const std::vector<std::byte> data(bytes, std::byte{7});
     std::vector<WritePiece> pieces;
     for (const Offset offset : offsets) pieces.push_back({offset, data});
-    const SlowTime::Point start = now_;
-    EXPECT_THAT(store_->write(id, pieces, 0), IsOk());
-    return now_ - start;
+    const runtime::TimePoint start = time_.now();
+    EXPECT_THAT(Blocking(*store_, time_.runtime()).write(id, pieces, 0), IsOk());
+    return time_.now() - start;
   }
 
   Seconds read(SubfileId id, Offset offset, std::size_t bytes) {
     std::vector<std::byte> data(bytes);
     const std::array pieces{ReadPiece{offset, data}};
-    const SlowTime::Point start = now_;
-    EXPECT_THAT(store_->read(id, pieces), IsOk());
-    return now_ - start;
+    const runtime::TimePoint start = time_.now();
+    EXPECT_THAT(Blocking(*store_, time_.runtime()).read(id, pieces), IsOk());
+    return time_.now() - start;
   }
 
-  SlowTime::Point now_{1h};
+  internal::ManualTime time_;
   std::unique_ptr<Store> store_;
 };
 
@@ -105,13 +106,40 @@ TEST_F(SlowStoreTest, ChargesNothingForNoBytes) {
   EXPECT_DOUBLE_EQ(write(kOneSubfile, {10}, 10).count(), 0.01) << "the head has not moved";
 }
 
+// What is submitted as background waits as long as there is demand, but not for what conflicts with it.
+TEST_F(SlowStoreTest, DemandPassesTheHeadBeforeBackground) {
+  const std::vector<std::byte> data(10, std::byte{7});
+  internal::WaitingLoop loop(time_.runtime());
+  store_->deliver_to(&loop);
+  std::vector<std::string> order;
+  const auto submit = [&](std::string name, SubfileId id, Priority priority) {
+    IoBatch batch;
+    batch.priority = priority;
+    batch.operations.push_back({op::Write{id, {{0, data}}, 0}});
+    store_->submit(std::move(batch), [&order, name = std::move(name)](const IoBatch& done) {
+      EXPECT_THAT(done.status(), IsOk());
+      order.push_back(name);
+    });
+  };
+  submit("at the head", kOneSubfile, Priority::kBackground);
+  submit("background", {6, 0}, Priority::kBackground);
+  submit("before its demand", {6, 1}, Priority::kBackground);
+  submit("demand", {6, 2}, Priority::kDemand);
+  submit("demand for the same bytes", {6, 1}, Priority::kDemand);
+  loop.run_until([&] { return order.size() == 5; });
+  EXPECT_THAT(order, ::testing::ElementsAre("at the head", "before its demand", "demand", "demand for the same bytes",
+                                            "background"));
+  store_->deliver_to(nullptr);
+}
+
 TEST_F(SlowStoreTest, LetsNobodyAroundTheHead) {
   write(kOneSubfile, {0}, 10);
-  EXPECT_TRUE(store_->waits());
+  EXPECT_FALSE(store_->capabilities().mappable);
+  EXPECT_FALSE(store_->capabilities().shareable);
   const auto mapped = store_->map(kOneSubfile, 0, 10, true);
   ASSERT_THAT(mapped.status(), IsOk());
   EXPECT_FALSE(mapped->has_value());
-  const auto shared = store_->share(kOneSubfile, true, 0, Peers::kOwn);
+  const auto shared = store_->share(kOneSubfile, true, 0, share::Peers::kOwn);
   ASSERT_THAT(shared.status(), IsOk());
   EXPECT_FALSE(shared->has_value());
 }

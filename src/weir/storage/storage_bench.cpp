@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_testing.h>
@@ -107,8 +108,8 @@ class StoreContender final : public Contender {
   }
 
   void prepare(const Case& one) override {
-    if (one.is_new) require(store_->remove(kId));
-    require(store_->sync(kId));
+    if (one.is_new) require(Blocking(*store_).remove(kId));
+    require(Blocking(*store_).sync(kId));
     drop_cache(path_of(directory_, {kId, 0}, FileKind::kData));
   }
 
@@ -117,15 +118,15 @@ class StoreContender final : public Contender {
     if (one.is_write) {
       std::vector<WritePiece> pieces;
       for (std::size_t i = 0; i < offsets.size(); ++i) pieces.push_back({offsets[i], {memory + i * size, size}});
-      require(store_->write(kId, pieces, 0));
+      require(Blocking(*store_).write(kId, pieces, 0));
     } else {
       std::vector<ReadPiece> pieces;
       for (std::size_t i = 0; i < offsets.size(); ++i) pieces.push_back({offsets[i], {memory + i * size, size}});
-      require(store_->read(kId, pieces));
+      require(Blocking(*store_).read(kId, pieces));
     }
   }
 
-  void finish() override { require(store_->sync(kId)); }
+  void finish() override { require(Blocking(*store_).sync(kId)); }
 
  private:
   std::string directory_;

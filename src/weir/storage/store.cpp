@@ -1,18 +1,25 @@
 #include <weir/storage/store.h>
 
-#include <weir/storage/label.h>
-#include <weir/storage/shared_memory.h>
+#include <array>
 
 namespace weir::storage {
 
-Result<std::optional<SharedMemory>> Store::share(SubfileId id, bool for_writing, Offset expected_bytes, Peers peers) {
-  (void)id, (void)for_writing, (void)expected_bytes, (void)peers;
-  return std::optional<SharedMemory>{};
+namespace op {
+
+const char* name_of(const Any& operation) noexcept {
+  static constexpr std::array kNames{"read",         "write",       "truncate",    "reserve",  "sync",        "remove",
+                                     "info",         "keep_about",  "kept_about",  "list",     "list_abouts", "usage",
+                                     "stored_bytes", "keep_fences", "kept_fences", "set_label"};
+  static_assert(kNames.size() == std::variant_size_v<Any>);
+  return kNames[operation.index()];
 }
 
-Label Store::label() const { return {}; }
-Status Store::set_label(const Label& label) {
-  (void)label;
+}  // namespace op
+
+Status IoBatch::status() const {
+  for (const Operation& operation : operations) {
+    if (!operation.status.is_ok()) return operation.status;
+  }
   return Status::ok();
 }
 

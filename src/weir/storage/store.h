@@ -1,20 +1,39 @@
 #pragma once
 
-// Where subfiles live.  One interface, several stores: memory (MemoryStore), disk (DiskStore), and one that fails on
-// demand (FaultyStore) for tests.
+// Where subfiles are stored.  One asynchronous interface, several stores: memory, disk, and decorators that slow one
+// down or make it fail.
 //
-// A subfile is an endless sequence of bytes, zero where nothing was written; one that was never written needs no room
-// and no call to make it.  A store knows nothing of layouts: offsets are the subfile's own, and what it keeps of the
-// file is a number, `file_end`.
+//   store.submit({.operations = {{op::Write{id, {{0, bytes}}, 4096}}, {op::Sync{id}}}}, [](IoBatch done) { ... });
+//
+// A subfile is an endless sequence of bytes, zero where nothing was written; one that was never written takes no space
+// and needs no call to create it.  A store knows nothing of layouts: offsets are the subfile's own, and all it keeps of
+// the file is a number, `file_end`.
+//
+// Order.  Operations may overtake each other, and batches complete in any order, but operations on one subfile that
+// conflict take effect in the order in which they were submitted (within a batch: in which they are listed):
+//
+//   read, write              conflict if they share bytes and one of them writes
+//   info, kept_about         conflict with everything that changes the subfile
+//   all others               conflict with every other operation on the subfile
+//
+// So a sync covers every write submitted before it.  Operations on the whole store (list, usage) see what completed
+// before they were submitted, and maybe more; keep_fences and set_label take effect in order.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include <weir/base/checked.h>
 #include <weir/base/result.h>
+#include <weir/runtime/runtime.h>
+#include <weir/share/shared_memory.h>
+#include <weir/storage/label.h>
 
 namespace weir::storage {
 
@@ -48,60 +67,173 @@ struct Usage {
   std::uint64_t disk = 0;  ///< Stores with the same number share a disk; 0: memory of its own.
 };
 
-/// Memory of a subfile that other processes can map: see MemoryStore.
-struct SharedMemory;
-/// Who maps it: processes of this one's user, or also those of others.
-enum class Peers : std::uint8_t { kOwn, kOthers };
-
-/// A subfile that may not be written, whatever happens to the server, until the client that has the token says so.
+/// A subfile that must not be written, even after a restart of the server, until the client with the token says so.
 struct KeptFence {
   SubfileId id;
   std::uint64_t token = 0;
   friend bool operator==(const KeptFence&, const KeptFence&) = default;
 };
 
-struct Label;
+/// What can be done.  Results are filled in before completion.
+namespace op {
 
-/// \threadsafety One thread at a time: a store belongs to the thread of its target.
+/// Fills all pieces; zeros where nothing was written.  Pieces do not overlap in memory.
+/// \error kCorrupt if a checksum does not match: names the subfile and the block.
+struct Read {
+  SubfileId id;
+  std::vector<ReadPiece> pieces;
+};
+/// Writes all pieces; pieces do not overlap in the subfile.  `file_end` counts if it is larger than the one kept.
+/// \error kNoSpace: nothing was written that reads did not show before, or part of it was; the subfile stays usable.
+struct Write {
+  SubfileId id;
+  std::vector<WritePiece> pieces;
+  Offset file_end = 0;
+};
+/// Cuts off or extends (with zeros, no space taken) to `length` bytes, and sets the kept end of the file.
+struct Truncate {
+  SubfileId id;
+  Offset length = 0;
+  Offset file_end = 0;
+};
+/// Allocates space for [from, to) so that writing there cannot fail for lack of it.  Contents and length stay.
+struct Reserve {
+  SubfileId id;
+  Offset from = 0;
+  Offset to = 0;
+};
+/// When it completes, all that was written before survives a crash, as far as the store can promise that at all.
+struct Sync {
+  SubfileId id;
+};
+/// A subfile that does not exist is removed already.
+struct Remove {
+  SubfileId id;
+};
+/// Of a subfile never written: all zero.
+struct Info {
+  SubfileId id;
+  SubfileInfo result = {};
+};
+/// Keeps bytes of the caller's beside the subfile, instead of those kept before: what is known of its file.  They go
+/// when it is removed, and are durable with the next sync of it.  The subfile need not have been written.  Does nothing
+/// unless capabilities().keeps_about.
+struct KeepAbout {
+  SubfileId id;
+  std::vector<std::byte> about;
+};
+/// Nothing if none are kept.  \error kCorrupt: they are damaged; names the file
+struct KeptAbout {
+  SubfileId id;
+  std::optional<std::vector<std::byte>> result = {};
+};
+/// All subfiles that take space, ascending.
+struct List {
+  std::vector<SubfileId> result = {};
+};
+/// All subfiles that have something kept by KeepAbout, written or not, ascending.
+struct ListAbouts {
+  std::vector<SubfileId> result = {};
+};
+struct GetUsage {
+  Usage result = {};
+};
+/// Space that the store itself takes; may look at every file.
+struct StoredBytes {
+  Offset result = 0;
+};
+/// Fences that outlive the process, as the bytes do: these, instead of those kept before.  Durable when it completes.
+/// Stores whose bytes do not outlive the process keep none.
+struct KeepFences {
+  std::vector<KeptFence> fences;
+};
+struct KeptFences {
+  std::vector<KeptFence> result = {};
+};
+/// Durable when it completes.
+struct SetLabel {
+  Label label;
+};
+
+using Any = std::variant<Read, Write, Truncate, Reserve, Sync, Remove, Info, KeepAbout, KeptAbout, List, ListAbouts,
+                         GetUsage, StoredBytes, KeepFences, KeptFences, SetLabel>;
+
+/// "read", for messages.
+const char* name_of(const Any& operation) noexcept;
+
+}  // namespace op
+
+struct Operation {
+  op::Any what;
+  Status status = {};  ///< When it has completed.
+};
+
+/// Demand is what a caller waits for; it goes first whenever both wait.
+enum class Priority : std::uint8_t { kDemand, kBackground };
+
+/// Operations that complete together.  Each is attempted, whatever becomes of the others.
+struct IoBatch {
+  std::vector<Operation> operations;
+  Priority priority = Priority::kDemand;
+  /// Operations that have not begun when it becomes false complete with kUnavailable.  Null: always wanted.
+  std::shared_ptr<const std::atomic<bool>> is_wanted = {};
+
+  /// The first error of any.
+  [[nodiscard]] Status status() const;
+};
+
+using Completion = std::function<void(IoBatch)>;
+
+/// What a store can do.
+struct Capabilities {
+  bool mappable = false;     ///< map() gives memory, and operations complete inside submit().
+  bool shareable = false;    ///< share() gives memory to other processes.
+  bool durable = false;      ///< Its bytes outlive the process.
+  bool keeps_about = false;  ///< KeepAbout keeps something.
+};
+
+/// The thread that owns a store, where its completions are called.
+class Loop {
+ public:
+  virtual ~Loop() = default;
+  /// Runs `task` on the owner's thread, soon.  \threadsafety Safe from any thread.
+  virtual void post(std::function<void()> task) = 0;
+  /// Runs `task` on the owner's thread at `time`.  Called by the owner's thread only.
+  virtual void at(runtime::TimePoint time, std::function<void()> task) = 0;
+};
+
+/// \threadsafety One thread at a time: its owner.
 class Store {
  public:
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  /// stop()
   virtual ~Store() = default;
 
-  /// Fills all pieces; zeros where nothing was written.  Pieces do not overlap in memory.
-  /// \error kCorrupt if a checksum does not fit: names the subfile and the block.
-  virtual Status read(SubfileId id, std::span<const ReadPiece> pieces) = 0;
+  /// Calls `done` with the batch once all of it has completed: before this returns, or later by the loop.  Memory that
+  /// the operations name stays until then.
+  virtual void submit(IoBatch batch, Completion done) = 0;
 
-  /// Writes all pieces; pieces do not overlap in the subfile.  `file_end` counts if it is larger than that kept.
-  /// \error kNoSpace: nothing was written that reads did not show before, or part of it was; the subfile stays usable.
-  virtual Status write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) = 0;
+  /// Completes every batch before it returns, with kUnavailable where an operation had not begun; and at once those
+  /// that are submitted later.  What was written becomes durable as after a sync.  Idempotent.
+  virtual void stop() = 0;
 
-  /// Cuts off or extends (with zeros, no room taken) to `length` bytes, and sets what is kept of the file's end.
-  virtual Status truncate(SubfileId id, Offset length, Offset file_end) = 0;
+  /// Where completions are called from now on, also those of batches under way.  Stores that are not mappable need it
+  /// before submit().  \returns the one before
+  virtual Loop* deliver_to(Loop* loop) = 0;
 
-  /// Takes room for [from, to) so that writing there cannot fail for want of it.  Contents and length stay.
-  virtual Status reserve(SubfileId id, Offset from, Offset to) = 0;
+  [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
-  /// When it returns, all that was written before survives a crash, as far as the store can promise that at all.
-  virtual Status sync(SubfileId id) = 0;
+  /// Of this store only, kept as long as its bytes are: a store that lost them is another.
+  [[nodiscard]] virtual std::uint64_t id() const = 0;
+  /// Which file system the store is part of; all zero if that is not kept.
+  [[nodiscard]] virtual Label label() const { return {}; }
 
-  /// Of a subfile never written: all zero.
-  virtual Result<SubfileInfo> info(SubfileId id) = 0;
+  // Of mappable stores.
 
-  /// A subfile that does not exist is removed already.
-  virtual Status remove(SubfileId id) = 0;
-
-  virtual Result<Usage> usage() = 0;
-  /// Room that the store itself takes; may look at every file.
-  virtual Result<Offset> stored_bytes() {
-    WEIR_TRY(const Usage all, usage());
-    return all.used_bytes;
-  }
-
-  /// All subfiles that take room, ascending.
-  virtual Result<std::vector<SubfileId>> list() = 0;
-
-  /// The bytes [from, to) of the subfile as memory, for stores that have them so: plans then run straight on it.
-  /// Nothing otherwise.  Valid until the next call on this subfile.  Writing through it is followed by note_written().
+  /// The bytes [from, to) of the subfile as memory: plans then run directly on it.  Nothing if they cannot be mapped.
+  /// Valid until the next operation on this subfile.  Writing through it is followed by note_written().
   virtual Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) {
     (void)id, (void)from, (void)to, (void)for_writing;
     return std::optional<std::span<std::byte>>{};
@@ -113,45 +245,13 @@ class Store {
   /// refuses other writes.
   virtual void fence(SubfileId id, bool is_fenced) { (void)id, (void)is_fenced; }
 
-  /// Fences that outlive the process, as the bytes do: these, instead of those kept before.  Durable when it returns.
-  /// Stores whose bytes do not outlive it keep none.
-  virtual Status keep_fences(std::span<const KeptFence> fences) {
-    (void)fences;
-    return Status::ok();
-  }
-  virtual Result<std::vector<KeptFence>> kept_fences() { return std::vector<KeptFence>{}; }
-
-  /// Whether keep_about() keeps anything.
-  [[nodiscard]] virtual bool keeps_about() const { return false; }
-  /// Keeps bytes of the caller's beside the subfile, instead of those kept before: what is known of its file.  They go
-  /// when it is removed, and are durable with the next sync() of it.  The subfile need not have been written.
-  virtual Status keep_about(SubfileId id, std::span<const std::byte> about) {
-    (void)id, (void)about;
-    return Status::ok();
-  }
-  /// Nothing if none are kept.  \error kCorrupt: they are damaged; names the file
-  virtual Result<std::optional<std::vector<std::byte>>> kept_about(SubfileId id) {
-    (void)id;
-    return std::optional<std::vector<std::byte>>{};
-  }
-  /// All subfiles that keep_about() was called for, written or not, ascending.
-  virtual Result<std::vector<SubfileId>> list_abouts() { return std::vector<SubfileId>{}; }
-
-  /// Which file system the store is part of; all zero if that is not kept.
-  [[nodiscard]] virtual Label label() const;
-  /// Durable when it returns.
-  virtual Status set_label(const Label& label);
-
-  /// Whether calls wait for a disk.  Such a store has no memory to map or to share, and a thread of its own works on
-  /// it.
-  [[nodiscard]] virtual bool waits() const { return false; }
-
-  /// Of this store only, kept as long as its bytes are: a store that lost them is another.
-  [[nodiscard]] virtual std::uint64_t id() const = 0;
-
   /// The subfile for other processes on this host to map; nothing if the store has no such thing, or not for these.
   /// `expected_bytes`: how long it will soon be, as far as is known; memory for that may be at hand.
-  virtual Result<std::optional<SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes, Peers peers);
+  virtual Result<std::optional<share::SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
+                                                           share::Peers peers) {
+    (void)id, (void)for_writing, (void)expected_bytes, (void)peers;
+    return std::optional<share::SharedMemory>{};
+  }
 };
 
 }  // namespace weir::storage

@@ -11,7 +11,6 @@
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_testing.h>
 #include <weir/storage/memory_store.h>
-#include <weir/storage/shared_memory.h>
 
 namespace weir::storage {
 namespace {
@@ -60,7 +59,7 @@ TEST(FenceTest, PeersSeeItInMemoryThatTheyMapBeforeAndAfter) {
   const auto store = make_memory_store({});
   ASSERT_THAT(store, IsOk());
   const auto state_of = [&](SubfileId id) {
-    const auto shared = (*store)->share(id, true, 0, Peers::kOwn);
+    const auto shared = (*store)->share(id, true, 0, share::Peers::kOwn);
     EXPECT_THAT(shared, IsOk());
     std::uint32_t state = 0;
     EXPECT_EQ(::pread((*shared)->descriptor, &state, sizeof state, 0), static_cast<ssize_t>(sizeof state));
@@ -68,13 +67,13 @@ TEST(FenceTest, PeersSeeItInMemoryThatTheyMapBeforeAndAfter) {
   };
   const SubfileId before{1, 0};
   const SubfileId after{2, 0};
-  EXPECT_EQ(state_of(before), Control::kServing);
+  EXPECT_EQ(state_of(before), share::Control::kServing);
   (*store)->fence(before, true);
   (*store)->fence(after, true);
-  EXPECT_EQ(state_of(before), Control::kFenced);
-  EXPECT_EQ(state_of(after), Control::kFenced) << "shared only now";
+  EXPECT_EQ(state_of(before), share::Control::kFenced);
+  EXPECT_EQ(state_of(after), share::Control::kFenced) << "shared only now";
   (*store)->fence(before, false);
-  EXPECT_EQ(state_of(before), Control::kServing);
+  EXPECT_EQ(state_of(before), share::Control::kServing);
 }
 
 }  // namespace

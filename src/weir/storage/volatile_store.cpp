@@ -3,13 +3,35 @@
 #include <algorithm>
 #include <utility>
 
-#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 
 namespace weir::storage {
 namespace {
 
 constexpr std::size_t kSectorBytes = 512;
+
+template <typename Piece>
+Status check_inside(const char* operation, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    const auto size = static_cast<Offset>(piece.memory.size());
+    if (0 <= piece.offset && piece.offset <= kMaxBytes && size <= kMaxBytes - piece.offset) continue;
+    return out_of_range(concat(operation, ": ", size, " bytes at ", piece.offset, " are not within 0 and 2^62"));
+  }
+  return Status::ok();
+}
+
+Status check_inside(const char* operation, Offset from, Offset to) {
+  if (0 <= from && from <= to && to <= kMaxBytes) return Status::ok();
+  return out_of_range(concat(operation, ": bytes ", from, " to ", to, " are not within 0 and 2^62"));
+}
+
+void clear_behind(VolatileDisk::Subfile& subfile, Offset length) {
+  constexpr auto kPage = static_cast<Offset>(VolatileDisk::kPageBytes);
+  subfile.pages.erase(subfile.pages.lower_bound(ceil_div(length, kPage)), subfile.pages.end());
+  if (const auto last = subfile.pages.find(length / kPage); last != subfile.pages.end()) {
+    std::fill(last->second.begin() + length % kPage, last->second.end(), std::byte{0});
+  }
+}
 
 void apply_to(VolatileTable::Entries& entries, const Batch& batch) {
   for (const Batch::Change& change : batch.changes) {
@@ -24,6 +46,11 @@ void apply_to(VolatileTable::Entries& entries, const Batch& batch) {
 }  // namespace
 
 // ---------------------------------------------------------------- power
+
+void Power::cut() {
+  const std::lock_guard lock(mutex_);
+  was_cut_ = true;
+}
 
 bool Power::was_cut() const {
   const std::lock_guard lock(mutex_);
@@ -54,7 +81,7 @@ Status Power::check(std::string_view operation) const {
 
 // ---------------------------------------------------------------- bytes
 
-VolatileDisk::VolatileDisk() : id(random_id()) {}
+VolatileDisk::VolatileDisk(runtime::Random& random) : id(random.id()) {}
 
 void VolatileDisk::survive(Survival survival, std::mt19937_64& random) {
   const auto is_new = [&] {
@@ -72,13 +99,22 @@ void VolatileDisk::survive(Survival survival, std::mt19937_64& random) {
     const Subfile* after = find_in(now, entry.first);
     const Subfile* shape = is_new() ? after : before;
     if (shape == nullptr) continue;
-    Subfile subfile{std::vector<std::byte>(shape->bytes.size()), shape->file_end};
-    for (std::size_t at = 0; at < subfile.bytes.size(); at += kSectorBytes) {
-      const Subfile* from = is_new() ? after : before;
-      if (from == nullptr) continue;
-      const std::size_t end = std::min({at + kSectorBytes, subfile.bytes.size(), from->bytes.size()});
-      for (std::size_t i = at; i < end; ++i) subfile.bytes[i] = from->bytes[i];
+    Subfile subfile{{}, shape->length, shape->file_end};
+    for (const Subfile* source : {before, after}) {
+      if (source == nullptr) continue;
+      for (const auto& page : source->pages) {
+        if (page.first * static_cast<Offset>(kPageBytes) < shape->length) subfile.pages.try_emplace(page.first);
+      }
     }
+    for (auto& [number, page] : subfile.pages) {
+      for (std::size_t at = 0; at < kPageBytes; at += kSectorBytes) {
+        const Subfile* from = is_new() ? after : before;
+        if (from == nullptr || !from->pages.contains(number)) continue;
+        std::copy_n(from->pages.at(number).begin() + static_cast<std::ptrdiff_t>(at), kSectorBytes,
+                    page.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    }
+    clear_behind(subfile, subfile.length);
     left.emplace(entry.first, std::move(subfile));
   }
   now = durable = std::move(left);
@@ -87,84 +123,106 @@ void VolatileDisk::survive(Survival survival, std::mt19937_64& random) {
 VolatileStore::VolatileStore(std::shared_ptr<Power> power, std::shared_ptr<VolatileDisk> disk)
     : power_(std::move(power)), disk_(std::move(disk)) {}
 
-Status VolatileStore::read(SubfileId id, std::span<const ReadPiece> pieces) {
-  WEIR_RETURN_IF_ERROR(power_->check("read"));
-  const auto found = disk_->now.find(id);
-  for (const ReadPiece& piece : pieces) {
+Status VolatileStore::run(op::Any& operation) {
+  const bool changes = std::visit(
+                           [](const auto& what) {
+                             return !requires { what.result; };
+                           },
+                           operation) &&
+                       !std::holds_alternative<op::Read>(operation) && !std::holds_alternative<op::Reserve>(operation);
+  const char* name = op::name_of(operation);
+  WEIR_RETURN_IF_ERROR(changes ? power_->take(name) : power_->check(name));
+  return std::visit([this](auto& what) { return run(what); }, operation);
+}
+
+Status VolatileStore::run(const op::Read& read) {
+  WEIR_RETURN_IF_ERROR(check_inside("read", read.pieces));
+  const auto found = disk_->now.find(read.id);
+  for (const ReadPiece& piece : read.pieces) {
     std::fill(piece.memory.begin(), piece.memory.end(), std::byte{0});
     if (found == disk_->now.end()) continue;
-    const std::vector<std::byte>& bytes = found->second.bytes;
-    for (std::size_t i = 0; i < piece.memory.size(); ++i) {
-      const std::size_t at = static_cast<std::size_t>(piece.offset) + i;
-      if (at < bytes.size()) piece.memory[i] = bytes[at];
-    }
+    VolatileDisk::Subfile::for_pages(piece.offset, piece.memory.size(),
+                                     [&](Offset number, std::size_t at, std::size_t done, std::size_t count) {
+                                       const auto page = found->second.pages.find(number);
+                                       if (page == found->second.pages.end()) return;
+                                       std::copy_n(page->second.data() + at, count, piece.memory.data() + done);
+                                     });
   }
   return Status::ok();
 }
 
-Status VolatileStore::write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) {
-  WEIR_RETURN_IF_ERROR(power_->take("write"));
-  VolatileDisk::Subfile& subfile = disk_->now[id];
-  for (const WritePiece& piece : pieces) {
-    const auto from = static_cast<std::size_t>(piece.offset);
-    if (subfile.bytes.size() < from + piece.memory.size()) subfile.bytes.resize(from + piece.memory.size());
-    std::copy(piece.memory.begin(), piece.memory.end(), subfile.bytes.begin() + piece.offset);
+Status VolatileStore::run(const op::Write& write) {
+  WEIR_RETURN_IF_ERROR(check_inside("write", write.pieces));
+  WEIR_RETURN_IF_ERROR(check_inside("write", 0, write.file_end));
+  VolatileDisk::Subfile& subfile = disk_->now[write.id];
+  for (const WritePiece& piece : write.pieces) {
+    if (piece.memory.empty()) continue;
+    VolatileDisk::Subfile::for_pages(
+        piece.offset, piece.memory.size(), [&](Offset number, std::size_t at, std::size_t done, std::size_t count) {
+          std::copy_n(piece.memory.data() + done, count, subfile.pages[number].data() + at);
+        });
+    subfile.length = std::max(subfile.length, piece.offset + static_cast<Offset>(piece.memory.size()));
   }
-  subfile.file_end = std::max(subfile.file_end, file_end);
+  subfile.file_end = std::max(subfile.file_end, write.file_end);
   return Status::ok();
 }
 
-Status VolatileStore::truncate(SubfileId id, Offset length, Offset file_end) {
-  WEIR_RETURN_IF_ERROR(power_->take("truncate"));
-  VolatileDisk::Subfile& subfile = disk_->now[id];
-  subfile.bytes.resize(static_cast<std::size_t>(length));
-  subfile.file_end = file_end;
+Status VolatileStore::run(const op::Truncate& truncate) {
+  WEIR_RETURN_IF_ERROR(check_inside("truncate", 0, truncate.length));
+  WEIR_RETURN_IF_ERROR(check_inside("truncate", 0, truncate.file_end));
+  VolatileDisk::Subfile& subfile = disk_->now[truncate.id];
+  clear_behind(subfile, truncate.length);
+  subfile.length = truncate.length;
+  subfile.file_end = truncate.file_end;
   return Status::ok();
 }
 
-Status VolatileStore::reserve(SubfileId, Offset, Offset) { return power_->check("reserve"); }
-
-Status VolatileStore::sync(SubfileId id) {
-  WEIR_RETURN_IF_ERROR(power_->take("sync"));
-  if (const auto found = disk_->now.find(id); found != disk_->now.end()) disk_->durable[id] = found->second;
+Status VolatileStore::run(const op::Reserve& reserve) {
+  WEIR_RETURN_IF_ERROR(check_inside("reserve", reserve.from, reserve.to));
+  if (reserve.from == reserve.to) return Status::ok();
+  VolatileDisk::Subfile& subfile = disk_->now[reserve.id];
+  VolatileDisk::Subfile::for_pages(
+      reserve.from, static_cast<std::size_t>(reserve.to - reserve.from),
+      [&](Offset number, std::size_t, std::size_t, std::size_t) { subfile.pages.try_emplace(number); });
   return Status::ok();
 }
 
-Result<SubfileInfo> VolatileStore::info(SubfileId id) {
-  WEIR_RETURN_IF_ERROR(power_->check("info"));
-  const auto found = disk_->now.find(id);
-  if (found == disk_->now.end()) return SubfileInfo{};
-  const auto length = static_cast<Offset>(found->second.bytes.size());
-  return SubfileInfo{length, found->second.file_end, length};
-}
-
-Status VolatileStore::remove(SubfileId id) {
-  WEIR_RETURN_IF_ERROR(power_->take("remove"));
-  disk_->now.erase(id);
+Status VolatileStore::run(const op::Sync& sync) {
+  if (const auto found = disk_->now.find(sync.id); found != disk_->now.end()) disk_->durable[sync.id] = found->second;
   return Status::ok();
 }
 
-Result<Usage> VolatileStore::usage() {
-  WEIR_RETURN_IF_ERROR(power_->check("usage"));
-  return Usage{Offset{1} << 40, 0, static_cast<Offset>(disk_->now.size())};
-}
-
-Result<std::vector<SubfileId>> VolatileStore::list() {
-  WEIR_RETURN_IF_ERROR(power_->check("list"));
-  std::vector<SubfileId> ids;
-  for (const auto& entry : disk_->now) ids.push_back(entry.first);
-  return ids;
-}
-
-Status VolatileStore::keep_fences(std::span<const KeptFence> fences) {
-  WEIR_RETURN_IF_ERROR(power_->take("keep_fences"));
-  disk_->fences.assign(fences.begin(), fences.end());
+Status VolatileStore::run(op::Info& info) {
+  const auto found = disk_->now.find(info.id);
+  if (found == disk_->now.end()) return Status::ok();
+  const auto stored = static_cast<Offset>(found->second.pages.size() * VolatileDisk::kPageBytes);
+  info.result = {found->second.length, found->second.file_end, stored};
   return Status::ok();
 }
 
-Result<std::vector<KeptFence>> VolatileStore::kept_fences() {
-  WEIR_RETURN_IF_ERROR(power_->check("kept_fences"));
-  return disk_->fences;
+Status VolatileStore::run(const op::Remove& remove) {
+  disk_->now.erase(remove.id);
+  return Status::ok();
+}
+
+Status VolatileStore::run(op::GetUsage& usage) {
+  usage.result = {Offset{1} << 40, 0, static_cast<Offset>(disk_->now.size())};
+  return Status::ok();
+}
+
+Status VolatileStore::run(op::List& list) {
+  for (const auto& entry : disk_->now) list.result.push_back(entry.first);
+  return Status::ok();
+}
+
+Status VolatileStore::run(const op::KeepFences& keep) {
+  disk_->fences = keep.fences;
+  return Status::ok();
+}
+
+Status VolatileStore::run(op::KeptFences& kept) {
+  kept.result = disk_->fences;
+  return Status::ok();
 }
 
 // ---------------------------------------------------------------- names

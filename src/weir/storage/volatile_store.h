@@ -11,6 +11,9 @@
 //     if (!power->was_cut()) break;             // past the last change
 //   }
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include <weir/runtime/runtime.h>
+#include <weir/storage/internal/immediate_store.h>
 #include <weir/storage/key_value.h>
 #include <weir/storage/store.h>
 
@@ -35,6 +40,8 @@ class Power {
   static constexpr int kNever = -1;
   explicit Power(int cut_at = kNever) : cut_at_(cut_at) {}
 
+  /// From now on.
+  void cut();
   [[nodiscard]] bool was_cut() const;
   [[nodiscard]] int count() const;
   /// Whether there is power for one more change.
@@ -53,39 +60,58 @@ class Power {
 
 /// What a VolatileStore keeps.
 struct VolatileDisk {
+  static constexpr std::size_t kPageBytes = 4096;
   struct Subfile {
-    std::vector<std::byte> bytes;
+    std::map<Offset, std::array<std::byte, kPageBytes>> pages;  ///< By number; those that are not there are zero.
+    Offset length = 0;
     Offset file_end = 0;
+
+    /// Calls `visit(page number, offset in the page, bytes before, bytes in it)` for the pages of a range.
+    template <typename Visit>
+    static void for_pages(Offset offset, std::size_t size, Visit visit) {
+      for (std::size_t done = 0; done < size;) {
+        const auto at = static_cast<std::size_t>(offset) + done;
+        const std::size_t count = std::min(kPageBytes - at % kPageBytes, size - done);
+        visit(static_cast<Offset>(at / kPageBytes), at % kPageBytes, done, count);
+        done += count;
+      }
+    }
   };
   std::map<SubfileId, Subfile> now;
   std::map<SubfileId, Subfile> durable;
   std::vector<KeptFence> fences;
   std::uint64_t id = 0;
 
-  VolatileDisk();
+  explicit VolatileDisk(runtime::Random& random = *runtime::system_runtime().random);
   /// What is left becomes all there is: of each subfile, sector by sector what was durable or what was there.
   void survive(Survival survival, std::mt19937_64& random);
 };
 
-class VolatileStore final : public Store {
+class VolatileStore final : public internal::ImmediateStore {
  public:
   VolatileStore(std::shared_ptr<Power> power, std::shared_ptr<VolatileDisk> disk);
 
-  Status read(SubfileId id, std::span<const ReadPiece> pieces) override;
-  Status write(SubfileId id, std::span<const WritePiece> pieces, Offset file_end) override;
-  Status truncate(SubfileId id, Offset length, Offset file_end) override;
-  Status reserve(SubfileId id, Offset from, Offset to) override;
-  Status sync(SubfileId id) override;
-  Result<SubfileInfo> info(SubfileId id) override;
-  Status remove(SubfileId id) override;
-  Result<Usage> usage() override;
-  Result<std::vector<SubfileId>> list() override;
-  Status keep_fences(std::span<const KeptFence> fences) override;
-  Result<std::vector<KeptFence>> kept_fences() override;
+  [[nodiscard]] Capabilities capabilities() const override { return {.durable = true}; }
   [[nodiscard]] std::uint64_t id() const override { return disk_->id; }
-  [[nodiscard]] bool waits() const override { return true; }
 
  private:
+  Status run(op::Any& operation) override;
+  Status run(const op::Read& read);
+  Status run(const op::Write& write);
+  Status run(const op::Truncate& truncate);
+  Status run(const op::Reserve& reserve);
+  Status run(const op::Sync& sync);
+  Status run(const op::Remove& remove);
+  Status run(op::Info& info);
+  Status run(op::GetUsage& usage);
+  Status run(op::List& list);
+  Status run(const op::KeepFences& keep);
+  Status run(op::KeptFences& kept);
+  template <typename Other>
+  Status run(const Other&) {
+    return Status::ok();
+  }
+
   std::shared_ptr<Power> power_;
   std::shared_ptr<VolatileDisk> disk_;
 };

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <weir/base/text.h>
 
@@ -154,10 +157,7 @@ class LineWriter {
         line_ += character;
         continue;
       }
-      constexpr char kDigits[] = "0123456789abcdef";
-      line_ += '%';
-      line_ += kDigits[code >> 4];
-      line_ += kDigits[code & 15];
+      fmt::format_to(std::back_inserter(line_), "%{:02x}", code);
     }
   }
 
@@ -166,12 +166,6 @@ class LineWriter {
 
 // ---- reading
 
-int digit_of(char character) {
-  if (character >= '0' && character <= '9') return character - '0';
-  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
-  return -1;
-}
-
 std::optional<std::string> decode(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -179,10 +173,11 @@ std::optional<std::string> decode(std::string_view text) {
       out += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? digit_of(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? digit_of(text[i + 2]) : -1;
-    if (high < 0 || low < 0) return std::nullopt;
-    out += static_cast<char>(high * 16 + low);
+    const std::string_view digits = text.substr(i + 1, 2);
+    unsigned char code = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (error != std::errc{} || end != digits.data() + 2) return std::nullopt;
+    out += static_cast<char>(code);
     i += 2;
   }
   return out;

@@ -88,5 +88,20 @@ TEST(TraceLineTest, OtherLinesAreNotTaken) {
   EXPECT_FALSE(parse_line<CloseLine>("open\tfile=3\tpath=/a"));
 }
 
+TEST(LinesTest, EveryByteComesBack) {
+  OpenLine line;
+  for (int byte = 0; byte < 256; ++byte) line.path += static_cast<char>(byte);
+  const std::string text = to_line(line);
+  EXPECT_EQ(text.find_first_of(std::string_view("\0\r\x1b\x7f", 4)), std::string::npos);
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  EXPECT_EQ(parse_line<OpenLine>(std::string_view(text).substr(0, text.size() - 1))->path, line.path);
+}
+
+TEST(LinesTest, CodesHaveTwoDigits) {
+  for (const char* bad : {"/a%", "/a%2", "/a%zz", "/a%-1", "/a%+1", "/a%2x", "/a% 1"}) {
+    EXPECT_FALSE(parse_line<OpenLine>(concat("open\tfile=3\tpath=", bad))) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace weir::trace

@@ -16,11 +16,11 @@ constexpr std::size_t kMostChoices = 16;
 double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * kNanosecond; }
 
 // One file, as one rank had it open once.
-struct Part {
+struct Opening {
   const Trace* trace;
   const TracedFile* file;
 };
-using Parts = std::vector<Part>;
+using Openings = std::vector<Opening>;
 
 void add_access(const AccessLine& access, FileSummary& sum) {
   const std::size_t way = access.is_write ? 1 : 0;
@@ -57,9 +57,9 @@ struct UsedView {
 };
 
 // Those that something was read or written through, rank by rank.
-std::vector<UsedView> find_used(const Parts& parts) {
+std::vector<UsedView> find_used(const Openings& parts) {
   std::vector<UsedView> used;
-  for (const Part& part : parts) {
+  for (const Opening& part : parts) {
     std::map<std::int64_t, Offset> bytes;
     for (const AccessLine& access : part.file->accesses) bytes[access.view] += access.bytes;
     for (const ViewLine& view : part.file->views) {
@@ -70,7 +70,7 @@ std::vector<UsedView> find_used(const Parts& parts) {
   return used;
 }
 
-void add_views(const Parts& parts, FileSummary& sum) {
+void add_views(const Openings& parts, FileSummary& sum) {
   std::map<std::pair<int, std::string>, RankView> views;  // what a rank sees twice counts once
   double weighted = 0;
   double weight = 0;
@@ -114,11 +114,11 @@ Span cells_of(double from, double to, double whole, int cells) {
   return {cell(from), cell(to)};
 }
 
-void add_heat(const Parts& parts, HeatMap& heat) {
+void add_heat(const Openings& parts, HeatMap& heat) {
   for (std::vector<double>& way : heat.bytes) way.assign(HeatMap::kRows * HeatMap::kColumns, 0);
   std::int64_t start = INT64_MAX;
   std::int64_t end = 0;
-  for (const Part& part : parts) {
+  for (const Opening& part : parts) {
     for (const AccessLine& access : part.file->accesses) {
       if (access.bytes == 0) continue;
       start = std::min(start, access.at);
@@ -128,7 +128,7 @@ void add_heat(const Parts& parts, HeatMap& heat) {
   }
   if (end < start) return;
   heat.seconds = seconds(end - start);
-  for (const Part& part : parts) {
+  for (const Opening& part : parts) {
     for (const AccessLine& access : part.file->accesses) {
       if (access.bytes == 0) continue;
       const Span columns = cells_of(seconds(access.at - start), seconds(access.at + access.took - start), heat.seconds,
@@ -190,11 +190,11 @@ double io_seconds(const std::vector<Trace>& traces) {
   return all;
 }
 
-FileSummary summarize_file(const std::string& path, const Parts& parts) {
+FileSummary summarize_file(const std::string& path, const Openings& parts) {
   FileSummary sum;
   sum.path = path;
   std::set<int> ranks;
-  for (const Part& part : parts) {
+  for (const Opening& part : parts) {
     ranks.insert(part.trace->rank);
     if (part.file->rank == 0) ++sum.openings;
     sum.opening_seconds += seconds(part.file->took);
@@ -222,7 +222,7 @@ IoSummary summarize(const std::vector<Trace>& traces) {
   IoSummary summary;
   std::set<std::string> hosts;
   std::set<std::string> mpis;
-  std::map<std::string, Parts> by_path;
+  std::map<std::string, Openings> by_path;
   for (const Trace& trace : traces) {
     hosts.insert(trace.host);
     if (!trace.mpi.empty()) mpis.insert(trace.mpi);

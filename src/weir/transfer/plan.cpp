@@ -136,6 +136,8 @@ Result<Plan> Plan::scatter(const layout::Element& element, const layout::Budget&
 
 Result<Plan> Plan::copy(const Mapping& a_to_b) { return Plan(compile(a_to_b, Direction::kAToB)); }
 
+Result<Plan> Plan::copy_back(const Mapping& a_to_b) { return Plan(compile(a_to_b, Direction::kBToA)); }
+
 Plan::Plan(std::shared_ptr<const Program> program) : program_(std::move(program)) {
   if (!program_->is_contiguous()) return;
   const internal::Block& block = program_->first();

@@ -8,6 +8,7 @@
 //   gather    source: the strided side of an element (file offsets); target: the element, packed;   key: target
 //   scatter   source: the element, packed; target: its strided side;                                key: source
 //   copy      source: element a; target: element b of a mapping, both in their own address spaces;  key: source
+//   back      source: element b; target: element a;                                                 key: target
 //
 // A plan of a periodic element or mapping goes on for ever.
 
@@ -54,6 +55,8 @@ class Plan {
   static Result<Plan> scatter(const layout::Element& element, const layout::Budget& budget = {});
   /// From a to b.
   static Result<Plan> copy(const layout::Mapping& a_to_b);
+  /// From b to a, for ranges of a.
+  static Result<Plan> copy_back(const layout::Mapping& a_to_b);
 
   /// Moves all bytes whose key offset lies in `range`.  No allocation with one thread.
   /// \pre Source and target memory hold every byte of the range and do not overlap.

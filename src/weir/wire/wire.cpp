@@ -15,6 +15,11 @@ namespace {
 constexpr flatbuffers::uoffset_t kMostDepth = 8;           // the schema has no recursion: the deepest table is 4 down
 constexpr flatbuffers::uoffset_t kMostTables = 1'000'000;  // more than fit into a head of ours
 
+std::vector<std::uint8_t> to_vector(const Bytes& bytes) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
 template <typename Table>
 Bytes encode_table(const typename Table::NativeTableType& head) {
   flatbuffers::FlatBufferBuilder builder;
@@ -99,19 +104,22 @@ Status to_status(const FailureT& failure) {
   return {code, failure.message, location};
 }
 
-std::vector<std::uint8_t> encode_about(const AboutT& about) {
-  const Bytes bytes = encode_table<About>(about);
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return {begin, begin + bytes.size()};
-}
+std::vector<std::uint8_t> encode_about(const AboutT& about) { return to_vector(encode_table<About>(about)); }
 
 Result<AboutT> decode_about(std::span<const std::byte> bytes) { return decode_table<About>(bytes, "about"); }
 
-std::vector<std::uint8_t> to_bytes(const layout::Partition& partition) {
-  const Bytes bytes = layout::encode(partition);
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return {begin, begin + bytes.size()};
+std::unique_ptr<BandT> to_band(const layout::Element& view, const layout::Element& subfile) {
+  auto band = std::make_unique<BandT>();
+  band->view = to_vector(layout::encode(view.falls()));
+  band->view_disp = view.disp();
+  band->view_period = view.period();
+  band->subfile = to_vector(layout::encode(subfile.falls()));
+  band->subfile_disp = subfile.disp();
+  band->subfile_period = subfile.period();
+  return band;
 }
+
+std::vector<std::uint8_t> to_bytes(const layout::Partition& partition) { return to_vector(layout::encode(partition)); }
 
 Result<layout::Partition> to_partition(const std::vector<std::uint8_t>& bytes) {
   return layout::decode_partition(std::as_bytes(std::span(bytes)));

@@ -6,10 +6,12 @@
 // the code that uses them.
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/layout/element.h>
 #include <weir/layout/partition.h>
 #include <weir/wire/messages_generated.h>
 
@@ -25,13 +27,15 @@ inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 Bytes encode(const RequestHeadT& head);
 Bytes encode(const ReplyHeadT& head);
 
-/// encode_request(LookupT{...}, 500).  `store`: the one that is meant, if it must be that.
+/// encode_request(LookupT{...}, 500).  `store`: the one that is meant, if it must be that.  `epoch`: of the table of
+/// targets that the operation goes by.
 template <typename Table>
-Bytes encode_request(Table operation, std::int64_t remaining_ms, std::uint64_t store = 0) {
+Bytes encode_request(Table operation, std::int64_t remaining_ms, std::uint64_t store = 0, std::uint64_t epoch = 0) {
   RequestHeadT head;
   head.operation.Set(std::move(operation));
   head.remaining_ms = remaining_ms;
   head.store = store;
+  head.epoch = epoch;
   return encode(head);
 }
 
@@ -57,6 +61,9 @@ Status to_status(const FailureT& failure);
 std::vector<std::uint8_t> encode_about(const AboutT& about);
 /// \error kCorrupt
 Result<AboutT> decode_about(std::span<const std::byte> bytes);
+
+/// Byte k of `view` is byte k of `subfile`.
+std::unique_ptr<BandT> to_band(const layout::Element& view, const layout::Element& subfile);
 
 std::vector<std::uint8_t> to_bytes(const layout::Partition& partition);
 Result<layout::Partition> to_partition(const std::vector<std::uint8_t>& bytes);

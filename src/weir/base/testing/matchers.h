@@ -5,9 +5,13 @@
 //   EXPECT_THAT(validate(layout), IsOk());
 //   EXPECT_THAT(checked_mul(a, b), StatusIs(ErrorCode::kOutOfRange, HasSubstr("2^62")));
 //   EXPECT_THAT(checked_add(1, 2), IsOkAndHolds(3));
+//   EXPECT_THAT(read_back, HasBytes(std::cref(written)));
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <ostream>
 #include <random>
 #include <type_traits>
@@ -70,6 +74,19 @@ MATCHER_P2(StatusIs, code, message,
                ::testing::DescribeMatcher<const std::string&>(message, negation)) {
   const Status status = to_status(arg);
   return status.code() == code && ::testing::ExplainMatchResult(message, status.message(), result_listener);
+}
+
+/// Matches contiguous bytes equal to `expected` (a container, or std::cref of one).  Compares by memcmp and names the
+/// first difference: at -O0, == of std::vector<std::byte> is a loop over bytes.
+MATCHER_P(HasBytes, expected, negation ? "has other bytes" : "has the expected bytes") {
+  const std::remove_cvref_t<std::unwrap_reference_t<expected_type>>& wanted = expected;
+  if (arg.size() != wanted.size()) {
+    *result_listener << "has " << arg.size() << " bytes instead of " << wanted.size();
+    return false;
+  }
+  if (arg.empty() || std::memcmp(arg.data(), wanted.data(), arg.size()) == 0) return true;
+  *result_listener << "differs at byte " << std::mismatch(arg.begin(), arg.end(), wanted.begin()).first - arg.begin();
+  return false;
 }
 
 /// Matches a Result that holds a value that `value` (a matcher or a plain value) matches.

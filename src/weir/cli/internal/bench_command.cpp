@@ -39,14 +39,21 @@ constexpr char kMpiioHelp[] =
     "  --limit S       a contender that took longer gets no more turns [2]\n"
     "  --rest MS       after each new file, for the servers to make memory ready [200]\n"
     "  --busy N        while so many processes compute on this machine [0]\n"
+    "  --quick         1 MiB of each rank, 2 turns\n"
     "  --json          a line of JSON for each row\n"
     "  --file-mb N     the largest file of --tables: 1, 8, 64, 512 MiB [64]\n"
     "  --svg FILE      plots of --tables; the number of ranks is added to the name\n\n"
+    "--transport tcp measures the network: servers have a network namespace of their own, which only root can make, "
+    "and\n"
+    "the rival is what plain TCP connections carry, one for each rank.  Patterns are contiguous, (BLOCK,BLOCK), rows "
+    "of\n"
+    "4 KiB, and CYCLIC of 32 bytes.  Not encrypted unless WEIR_ENCRYPTION=always is in the environment.\n\n"
     "WEIR_DIRECT=off in the environment makes ranks reach the servers by message.\n\n"
     "Examples:\n"
     "  weir bench mpiio --mpi mpich --ranks 2,4,8 --mb 4\n"
     "  weir bench mpiio --store disk:/scratch/weir --disk /scratch --case checkpoint\n"
     "  weir bench mpiio --case transfers --busy 8\n"
+    "  weir bench mpiio --transport tcp --rate 10gbit --ranks 2,4 --servers 4 --mpi mpich\n"
     "  weir bench mpiio --tables --ranks 2,4,8 --svg tables.svg\n";
 
 constexpr Bench kBenches[] = {
@@ -89,6 +96,15 @@ std::vector<std::string> launcher(const BenchOptions& options) {
   }
   words.emplace_back("-n");
   words.push_back(std::to_string(options.ranks));
+  return words;
+}
+
+// Of the script that makes another host for the servers.  `facts`: --servers N --store STORE.
+std::vector<std::string> network_words(const std::filesystem::path& program, const std::vector<std::string>& facts,
+                                       const std::string& rate) {
+  std::vector<std::string> words = {(program.parent_path() / "bench_network.sh").string()};
+  if (!rate.empty()) words.insert(words.end(), {"--rate", rate});
+  words.insert(words.end(), {"mpiio", this_program().string(), facts.at(1), facts.at(3), program.string()});
   return words;
 }
 
@@ -141,8 +157,19 @@ void declare(CLI::App& command, const Bench& bench, BenchOptions& options, std::
       ->capture_default_str();
   command.add_option("--servers", options.servers, "How many servers [1; with --tables as many as ranks]")
       ->check(CLI::PositiveNumber);
-  command.add_flag("--tables", options.tables,
-                   "How files are stored instead: in stripes or as they are viewed, by size, contiguous and strided");
+  CLI::Option* const tables = command.add_flag(
+      "--tables", options.tables,
+      "How files are stored instead: in stripes or as they are viewed, by size, contiguous and strided");
+  CLI::Option* const transport =
+      command
+          .add_option(
+              "--transport", options.transport,
+              "auto: servers on this host; tcp: on another one, which is emulated, against plain TCP connections")
+          ->check(CLI::IsMember({"auto", "tcp"}))
+          ->capture_default_str()
+          ->excludes(tables);
+  command.add_option("--rate", options.rate, "What the link to the other host carries, as tc says it: 1gbit, 10gbit")
+      ->needs(transport);
 }
 
 }  // namespace
@@ -154,9 +181,13 @@ std::vector<std::string> bench_command(const std::string& program, Start launch,
     const bool is_disk = options.store != "memory";
     facts = {"--servers", std::to_string(options.servers.value_or(options.tables ? options.ranks : 1)), "--store",
              is_disk ? concat(options.store, "/ranks-", options.ranks) : options.store};
-    words = {this_program().string(), "run"};
-    words.insert(words.end(), facts.begin(), facts.end());
-    words.emplace_back("--");
+    if (options.transport == "tcp") {
+      words = network_words(program, facts, options.rate);
+    } else {
+      words = {this_program().string(), "run"};
+      words.insert(words.end(), facts.begin(), facts.end());
+      words.emplace_back("--");
+    }
     if (options.tables) facts.emplace_back("--tables");
   }
   if (launch != Start::kAlone) {

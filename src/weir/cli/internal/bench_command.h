@@ -12,7 +12,9 @@ struct BenchOptions {
   std::string store = "memory";  ///< Of Start::kWeirRun, like the following.
   std::optional<int> servers;    ///< One if not said, as many as ranks for tables.
   bool tables = false;
-  std::vector<std::string> rest;  ///< For the benchmark itself.
+  std::string transport = "auto";  ///< "tcp": servers on another host, which is emulated.
+  std::string rate;                ///< Of the link to it; empty: all that it carries.
+  std::vector<std::string> rest;   ///< For the benchmark itself.
 };
 
 /// How a benchmark program is started.

@@ -67,7 +67,7 @@ struct LocalSinkOptions {
   bool resumes = false;
   std::uint64_t identity = 0;  ///< Of the source.
 };
-/// What is there already and is not a file (a pipe, a device) is written to.
+/// An existing path that is not a regular file (a pipe, a device) is written to, not replaced.
 Result<std::unique_ptr<CopySink>> make_local_sink(const std::string& path, const LocalSinkOptions& options);
 std::unique_ptr<CopySink> make_stream_sink(std::ostream& out);
 

@@ -61,6 +61,7 @@ void write_report_json(const CheckReport& report, std::ostream& out) {
   json.begin_object().field("files", report.files).field("directories", report.directories);
   json.field("subfiles", report.subfiles).field("stored_bytes", report.stored_bytes);
   json.field("stale_sidecars", report.stale_sidecars).field("refreshed_sidecars", report.refreshed_sidecars);
+  json.field("pending_removals", report.pending_removals);
   json.key("findings").begin_array();
   for (const Finding& finding : report.findings) {
     json.begin_object().field("kind", kind_text(finding.kind)).field("what", std::string_view(finding.what));
@@ -87,6 +88,10 @@ void write_report(const CheckReport& report, const CheckOptions& options, std::o
         report.stale_sidecars);
   }
   if (report.refreshed_sidecars > 0) out << fmt::format("{} sidecars were refreshed\n", report.refreshed_sidecars);
+  if (report.pending_removals > 0) {
+    out << fmt::format("{} removed files or old layouts still have subfiles; server 0 removes them when it can\n",
+                       report.pending_removals);
+  }
   if (can_repair && !options.repair) out << "`weir fsck --repair` moves what belongs to no file to /lost+found\n";
 }
 
@@ -179,14 +184,15 @@ Result<int> check(const CheckOptions& options, Console& console) {
 void add_care_commands(CLI::App& app, Selection& selection) {
   add_command<RelayoutOptions>(
       app, selection, "relayout", "Store a file by another layout",
-      "Bytes move from target to target by plan, through bounded memory.  All or nothing: until it is done, and if it "
+      "Servers move the bytes among themselves by plan, through bounded memory.  All or nothing: until it is done, and "
+      "if it "
       "is\n"
       "interrupted, the old layout serves.\n\n"
       "Example:\n  weir relayout /out.dat 'hpf(shape=[4096,4096], elem=8, dist=(*,BLOCK), grid=[1,4])'\n",
       [](CLI::App& command, RelayoutOptions& options) {
         command.add_option("PATH", options.path, "The file")->required();
         add_layout_text(command, "LAYOUT", options.layout, "How to store it");
-        add_size(command, "--buffer", options.buffer, "Most bytes of buffers [64M]",
+        add_size(command, "--buffer", options.buffer, "Most bytes of buffers, of all servers together [64M]",
                  {Offset{64} << 10, Offset{1} << 40});
         add_file_system(command, options.file_system);
       },

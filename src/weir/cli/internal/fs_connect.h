@@ -36,6 +36,7 @@ std::string weir_path(const std::string& text);
 // One function for each file of subcommands.
 void add_daemon_commands(CLI::App& app, Selection& selection);  // up, down, status
 void add_name_commands(CLI::App& app, Selection& selection);    // ls, stat, du, mkdir, rm, mv, df
+void add_owner_commands(CLI::App& app, Selection& selection);   // chmod, chown
 void add_sync_command(CLI::App& app, Selection& selection);     // sync
 void add_copy_commands(CLI::App& app, Selection& selection);    // put, get, cp, cat
 void add_care_commands(CLI::App& app, Selection& selection);    // relayout, fsck

@@ -16,7 +16,7 @@ struct TransferOptions {
   int jobs = 4;
   bool verify = false;
   bool recursive = false;
-  bool is_resumable = false;  ///< What is there of a copy that was interrupted stays, for the next try.
+  bool is_resumable = false;  ///< An interrupted copy keeps its partial target for the next attempt.
   bool is_quiet = false;      ///< No progress.
   bool has_summary = false;   ///< Say at the end what was copied.
   bool json = false;          ///< The same, in JSON on standard output.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
+#include <fmt/ranges.h>
 
 #include <weir/base/environment.h>
 #include <weir/base/json_text.h>
@@ -24,6 +25,7 @@
 #include <weir/cli/internal/fs_connect.h>
 #include <weir/cli/internal/progress.h>
 #include <weir/client/connection_file.h>
+#include <weir/config/toml.h>
 #include <weir/launch/daemons.h>
 #include <weir/launch/keeper.h>
 
@@ -71,6 +73,7 @@ bool any_runs(const std::vector<launch::Process>& processes) {
 
 // What the file says and the command line does not.
 Status read_config(UpOptions& options, const CLI::App& command) {
+  if (options.config.empty()) return Status::ok();
   constexpr std::size_t kMost = std::size_t{1} << 20;
   std::ifstream file(options.config, std::ios::binary);
   const std::string text = read_all(file, kMost);
@@ -78,8 +81,9 @@ Status read_config(UpOptions& options, const CLI::App& command) {
     return invalid_argument(concat("config file ", options.config, ": it has more than ", kMost, " bytes"));
   }
   if (!file.eof()) return Status(ErrorCode::kIoError, concat("config file ", options.config, ": cannot read it"));
-  const toml::table table = toml::parse(text, options.config);
-  for (const auto& [key, value] : table) {
+  const Result<toml::table> table = config::parse(text);
+  if (!table.is_ok()) return invalid_argument(concat("config file ", options.config, ": ", table.status().message()));
+  for (const auto& [key, value] : *table) {
     const std::string name(key.str());
     if (name == "servers" && value.is_integer()) {
       const auto servers = value.value_or<std::int64_t>(0);
@@ -110,16 +114,6 @@ Status read_config(UpOptions& options, const CLI::App& command) {
   return Status::ok();
 }
 
-Status apply_config(UpOptions& options, const CLI::App& command) {
-  if (options.config.empty()) return Status::ok();
-  try {
-    return read_config(options, command);
-  } catch (const toml::parse_error& error) {
-    return invalid_argument(
-        concat("config file ", options.config, ": line ", error.source().begin.line, ": ", error.description()));
-  }
-}
-
 // How to start a server again.
 std::string restart_hint(std::uint32_t server, const std::string& connection) {
   return concat("`weir up --server ", server, connection.empty() ? "" : concat(" --connection ", connection), "`");
@@ -145,7 +139,8 @@ void up_json(const std::string& connection, std::string_view store, std::span<co
 }
 
 Result<int> up_again(const UpOptions& options, const CLI::App& command, Console& console) {
-  for (const char* other : {"--servers", "--store", "--capacity", "--ahead", "--listen"}) {
+  for (const char* other :
+       {"--servers", "--store", "--capacity", "--ahead", "--listen", "--no-root-squash", "--no-encryption"}) {
     if (command.count(other) > 0) {
       return invalid_argument(
           concat("--server starts a server as it was started before: ", other, " cannot be changed"));
@@ -162,7 +157,7 @@ Result<int> up_again(const UpOptions& options, const CLI::App& command, Console&
 }
 
 Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
-  WEIR_RETURN_IF_ERROR(apply_config(options, command));
+  WEIR_RETURN_IF_ERROR(read_config(options, command));
   if (options.server) return up_again(options, command, console);
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
   WEIR_TRY(options.daemons.servers, choose_server_count(options.daemons.store, options.servers, 1));
@@ -189,6 +184,7 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   } else {
     console.out << fmt::format("{} server{} up, store {}\nexport WEIR_FS={}\n", daemons.size(),
                                daemons.size() == 1 ? "" : "s", options.daemons.store, path);
+    if (!options.daemons.encrypts) console.out << "export WEIR_ENCRYPTION=never\n";
   }
   return kExitOk;
 }
@@ -205,7 +201,8 @@ Result<int> down(const DownOptions& options, Console& console) {
   const bool was_running = any_runs(processes);
   const int killed =
       launch::stop_daemons(processes, std::chrono::milliseconds(static_cast<std::int64_t>(options.patience * 1000)));
-  for (const std::string& file : {path, launch::processes_path(path), path + ".log"}) std::remove(file.c_str());
+  for (const std::string& file : {path, launch::processes_path(path), launch::secret_path(path), path + ".log"})
+    std::remove(file.c_str());
   launch::remove_job_folder(path);
   if (killed > 0) {
     console.err << fmt::format("weir down: {} of {} servers did not stop in {} s and were killed\n", killed,
@@ -233,6 +230,40 @@ std::string meaning_of(const client::ServerStatus& one) {
   return std::cmp_greater(*one.unreachable_files, one.unreachable_paths.size()) ? text + " ..." : text;
 }
 
+std::string_view identifies_text(const client::ServerStatus& one) {
+  switch (one.identifies) {
+    case client::ServerStatus::Identifies::kByKernel: return "kernel";
+    case client::ServerStatus::Identifies::kByKey: return "key";
+    case client::ServerStatus::Identifies::kByMunge: return "munge";
+  }
+  return "kernel";
+}
+
+std::string_view encrypts_text(const client::ServerStatus& one) {
+  switch (one.encrypts) {
+    case client::ServerStatus::Encrypts::kBeyondLoopback: return "auto";
+    case client::ServerStatus::Encrypts::kAlways: return "always";
+    case client::ServerStatus::Encrypts::kOnRequest: return "never";
+  }
+  return "auto";
+}
+
+// Who is let in, and as whom.
+std::string admission_of(const client::ServerStatus& one) {
+  if (one.identifies == client::ServerStatus::Identifies::kByKernel)
+    return "no network port; the kernel identifies callers";
+  const bool by_munge = one.identifies == client::ServerStatus::Identifies::kByMunge;
+  const std::string_view root = one.squashes_root ? " (root is nobody)" : " (root is root)";
+  const std::string_view encryption =
+      one.encrypts == client::ServerStatus::Encrypts::kAlways      ? "all connections encrypted"
+      : one.encrypts == client::ServerStatus::Encrypts::kOnRequest ? "encryption NOT required"
+                                                                   : "connections to other hosts encrypted";
+  return concat(
+      "the kernel identifies callers on its host, ",
+      by_munge ? concat("MUNGE those on other hosts", root) : "those on other hosts act as its owner by the key", "; ",
+      encryption);
+}
+
 void status_json(const std::vector<client::ServerStatus>& servers, std::ostream& out) {
   std::string text;
   JsonWriter json(text);
@@ -247,7 +278,12 @@ void status_json(const std::vector<client::ServerStatus>& servers, std::ostream&
       if (one.unreachable_files) json.field("unreachable_files", *one.unreachable_files);
     }
     json.field("requests", one.requests).field("bytes_in", one.bytes_in).field("bytes_out", one.bytes_out);
-    json.field("views", one.views).field("clients", one.clients).end_object();
+    json.field("views", one.views).field("clients", one.clients);
+    if (one.error.is_ok()) {
+      json.field("remote_identity", identifies_text(one)).field("root_squash", one.squashes_root);
+      json.field("encryption", encrypts_text(one));
+    }
+    json.end_object();
   }
   json.end_array();
   out << text << '\n';
@@ -272,6 +308,15 @@ Result<int> status(const StatusOptions& options, Console& console) {
     console.out << fmt::format("{:>6} {:<24} {:<8} {:>10} {:>12} {:>12} {:>8} {:>8}\n", one.server, one.address, "up",
                                one.requests, bytes_text(static_cast<double>(one.bytes_in)),
                                bytes_text(static_cast<double>(one.bytes_out)), one.views, one.clients);
+  }
+  std::map<std::string, std::vector<std::uint32_t>> admissions;
+  for (const client::ServerStatus& one : servers) {
+    if (one.error.is_ok()) admissions[admission_of(one)].push_back(one.server);
+  }
+  for (const auto& [text, which] : admissions) {
+    console.out << (admissions.size() == 1 ? "callers: "
+                                           : fmt::format("callers of server {}: ", fmt::join(which, ", ")))
+                << text << '\n';
   }
   for (const client::ServerStatus& one : servers) {
     if (one.error.is_ok()) continue;
@@ -309,6 +354,12 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
   add_capacity(*start, options->capacity);
   add_ahead(*start, options->daemons.ahead_bytes);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
+  start->add_flag_callback(
+      "--no-root-squash", [options] { options->daemons.squashes_root = false; },
+      "Let root of other hosts, as MUNGE says, be root here, too; otherwise it acts as nobody");
+  start->add_flag_callback(
+      "--no-encryption", [options] { options->daemons.encrypts = false; },
+      "Do not insist on encryption between hosts; clients need WEIR_ENCRYPTION=never, too");
   start->add_option("--server", options->server, "Start only this server again, one that has ended, as it was")
       ->type_name("I");
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");

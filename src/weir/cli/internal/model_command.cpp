@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -6,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <weir/base/json_text.h>
+#include <weir/cli/internal/calibrate_servers.h>
 #include <weir/cli/internal/command.h>
+#include <weir/cli/internal/model_text.h>
 #include <weir/model/calibrate.h>
 #include <weir/model/validate.h>
 
@@ -19,6 +22,7 @@ constexpr char kModelHelp[] =
     "\n"
     "Examples:\n"
     "  weir model calibrate --mpi latency_us=1.5,bandwidth_gbs=10\n"
+    "  weir model show\n"
     "  weir model predict 'hpf(shape=[64M], elem=8, dist=(BLOCK), grid=[4])' \\\n"
     "                     'hpf(shape=[64M], elem=8, dist=(CYCLIC), grid=[4])'\n"
     "  weir model validate --svg model.svg\n";
@@ -27,6 +31,8 @@ struct CalibrateOptions {
   std::string output;
   std::string mpi;
   std::string mpi_probe;
+  std::string disk;
+  std::string remote;
   double limit_seconds = 40;
   bool quick = false;
   bool json = false;
@@ -73,12 +79,6 @@ Status make_folder_of(const std::string& path) {
   return Status::ok();
 }
 
-std::string seconds_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
-  return fmt::format("{:.3f} us", seconds * 1e6);
-}
-
 // ---- calibrate -----------------------------------------------------------------------------------------------------
 
 Result<std::optional<model::Network>> network_of(const CalibrateOptions& options) {
@@ -93,47 +93,25 @@ Result<std::optional<model::Network>> network_of(const CalibrateOptions& options
   return std::optional<model::Network>();
 }
 
-void write_regimes(const char* name, const model::CopyModel& copy, std::ostream& out) {
-  out << fmt::format("\n{:<8} {:>12} {:>10} {:>6} {:>10} {:>10} {:>10}\n", name, "working set", "a ns", "b",
-                     "c ns/byte", "kappa ns", "theta ns");
-  for (const model::Regime& regime : copy.regimes) {
-    out << fmt::format("{:<8} {:>10.0f} K {:>10.4f} {:>6.2f} {:>10.4f} {:>10.3f} {:>10.3f}\n", "",
-                       regime.working_set / 1024, regime.phi.a * 1e9, regime.phi.b, regime.phi.c * 1e9,
-                       regime.line_seconds * 1e9, regime.page_seconds * 1e9);
+Result<model::Io> calibrate_io(const CalibrateOptions& options,
+                               const std::function<void(const std::string&)>& progress) {
+  constexpr double kShare = 1.0 / 16;  // of the time that copies get, for each kind
+  const auto allowed = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(options.limit_seconds * kShare));
+  const auto effort = [&](const std::string& step) {
+    if (progress) progress(step);
+    return model::Effort{std::chrono::steady_clock::now() + allowed, options.quick ? 3 : 15};
+  };
+  std::error_code error;
+  const std::string folder = options.disk.empty() ? std::filesystem::temp_directory_path(error).string() : options.disk;
+  model::Io io;
+  WEIR_TRY(io.disk, model::calibrate_disk(folder, effort(concat("the disk of ", folder))));
+  if (!options.remote.empty()) {
+    WEIR_TRY(io.remote, calibrate_remote(options.remote, effort("servers over the network")));
   }
-}
-
-void write_machine(const model::Machine& machine, const std::string& path, std::ostream& out) {
-  out << machine.description << '\n';
-  write_regimes("pack", machine.pack, out);
-  write_regimes("unpack", machine.unpack, out);
-  write_regimes("copy", machine.copy, out);
-  if (machine.network) {
-    out << fmt::format("\nmessages: {} + bytes / {:.3f} GB/s\n", seconds_text(machine.network->latency_seconds),
-                       machine.network->bytes_per_second / 1e9);
-  } else {
-    out << "\nmessages: not known; --mpi or --mpi-probe says what they cost\n";
-  }
-  out << "written to " << path << '\n';
-}
-
-void write_machine_json(const model::Machine& machine, const std::string& path, std::ostream& out) {
-  std::string text;
-  JsonWriter json(text);
-  json.begin_object().field("file", std::string_view(path)).field("machine", std::string_view(machine.description));
-  for (const auto* copy : {&machine.pack, &machine.unpack, &machine.copy}) {
-    json.key(copy == &machine.pack ? "pack" : copy == &machine.unpack ? "unpack" : "copy").begin_array();
-    for (const model::Regime& regime : copy->regimes) {
-      json.begin_object().field("working_set", regime.working_set).field("a", regime.phi.a).field("b", regime.phi.b);
-      json.field("c", regime.phi.c)
-          .field("line_seconds", regime.line_seconds)
-          .field("page_seconds", regime.page_seconds);
-      json.end_object();
-    }
-    json.end_array();
-  }
-  json.field("knows_messages", machine.network.has_value()).end_object();
-  out << text << '\n';
+  WEIR_RETURN_IF_ERROR(model::calibrate_memory(model::describe_machine(), effort("memory"), io.memory));
+  WEIR_RETURN_IF_ERROR(calibrate_servers(effort("servers on this host"), io));
+  return io;
 }
 
 Result<int> calibrate(const CalibrateOptions& options, Console& console) {
@@ -144,17 +122,53 @@ Result<int> calibrate(const CalibrateOptions& options, Console& console) {
   how.quick = options.quick;
   how.limit_seconds = options.limit_seconds;
   if (console.terminal.is_terminal) how.progress = [&](const std::string& step) { console.err << step << '\n'; };
+  // Input and output first: what may be wrong with the options is found before copies take their time.
+  WEIR_TRY(const model::Io io, calibrate_io(options, how.progress));
   WEIR_TRY(model::Machine machine, model::calibrate(how));
+  machine.io = io;
   machine.network = network;
-  // What messages cost is not measured here: a new calibration keeps what is known.
-  if (!network) {
-    if (const Result<model::Machine> old = model::load(path); old.is_ok()) machine.network = old->network;
+  // What is not measured here, a new calibration keeps.
+  if (const Result<model::Machine> old = model::load(path); old.is_ok()) {
+    if (!network) machine.network = old->network;
+    if (options.remote.empty()) machine.io.remote = old->io.remote;
   }
+  if (machine.network) machine.io.ranks = model::ranks_over(*machine.network);
   WEIR_RETURN_IF_ERROR(model::save(machine, path));
   if (options.json) {
     write_machine_json(machine, path, console.out);
   } else {
-    write_machine(machine, path, console.out);
+    write_machine(machine, console.out);
+    console.out << "written to " << path << '\n';
+  }
+  return kExitOk;
+}
+
+// ---- show ----------------------------------------------------------------------------------------------------------
+
+struct ShowOptions {
+  std::string file;
+  bool json = false;
+};
+
+Result<int> show(const ShowOptions& options, Console& console) {
+  WEIR_TRY(const std::string path, path_or_default(options.file));
+  std::error_code error;
+  const bool is_there = !options.file.empty() || std::filesystem::exists(path, error);
+  model::Machine machine;
+  if (is_there) {
+    WEIR_TRY(machine, model::load(path));
+  } else {
+    machine = model::describe_machine();
+  }
+  if (options.json) {
+    write_machine_json(machine, is_there ? path : std::string(), console.out);
+    return kExitOk;
+  }
+  write_machine(machine, console.out);
+  if (is_there) {
+    console.out << "from " << path << '\n';
+  } else {
+    console.out << "nothing calibrated: there is no " << path << "; 'weir model calibrate' measures this machine\n";
   }
   return kExitOk;
 }
@@ -426,6 +440,18 @@ void declare_calibrate(CLI::App& command, CalibrateOptions& options) {
   command.add_option("--mpi-probe", options.mpi_probe, "Run CMD, which prints 'latency_seconds bytes_per_second'")
       ->type_name("CMD")
       ->excludes(mpi);
+  command.add_option("--disk", options.disk, "A folder on the disk to measure [$TMPDIR, or /tmp]")->type_name("DIR");
+  command
+      .add_option(
+          "--fs", options.remote,
+          "Measure the network with the servers of this file system, best on another host: a connection file, or "
+          "addresses")
+      ->type_name("FS");
+  add_json(command, options.json);
+}
+
+void declare_show(CLI::App& command, ShowOptions& options) {
+  add_file(command, options.file);
   add_json(command, options.json);
 }
 
@@ -458,12 +484,15 @@ void declare_validate(CLI::App& command, ValidateOptions& options) {
 }  // namespace
 
 void add_model(CLI::App& app, Selection& selection) {
-  CLI::App* command = app.add_subcommand("model", "Measure this machine and predict what redistributions cost");
+  CLI::App* command =
+      app.add_subcommand("model", "Measure this machine and predict what copies, redistributions and I/O cost");
   command->require_subcommand(1);
   command->footer(kModelHelp);
-  add_command<CalibrateOptions>(*command, selection, "calibrate", "Measure this machine, in at most a minute",
+  add_command<CalibrateOptions>(*command, selection, "calibrate", "Measure this machine, in about a minute",
                                 "Example:\n  weir model calibrate --mpi latency_us=1.5,bandwidth_gbs=10\n",
                                 declare_calibrate, calibrate);
+  add_command<ShowOptions>(*command, selection, "show", "What is known of this machine, with units",
+                           "Example:\n  weir model show\n", declare_show, show);
   add_command<PredictOptions>(*command, selection, "predict", "The time of a redistribution before it runs",
                               "Example:\n"
                               "  weir model predict 'hpf(shape=[64M], elem=8, dist=(CYCLIC(3)), grid=[4])' \\\n"

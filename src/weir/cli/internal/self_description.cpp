@@ -115,8 +115,10 @@ constexpr std::array kFiles{
     Paragraph{"$XDG_RUNTIME_DIR/weir/fs.toml, ~/.weir/fs.toml",
               "The connection file that \\fBweir up\\fR writes: addresses of the servers and the key. Only its owner "
               "may read it."},
-    Paragraph{"NAME.servers, NAME.log",
-              "Beside a connection file NAME: which processes the servers are, and what they log."},
+    Paragraph{
+        "NAME.servers, NAME.secret, NAME.log",
+        "Beside a connection file NAME: which processes the servers are, the secret that they share, and what they "
+        "log. Clients do not need them."},
     Paragraph{".weir\\-part\\-*", "A copy under way, in the folder of its target."},
 };
 

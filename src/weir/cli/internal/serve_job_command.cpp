@@ -12,7 +12,7 @@ void add_serve_job(CLI::App& app, Selection& selection) {
   CLI::App* command = app.add_subcommand("serve-job", "A server of a job; started by `weir run` through srun");
   command->group("");
   auto options = std::make_shared<launch::ServeJobOptions>();
-  command->add_option("--key", options->key_file)->required();
+  command->add_option("--secret", options->secret_file)->required();
   command->add_option("--on-node", options->on_node);
   command->add_option("--store", options->store);
   command->add_option("--file-system", options->file_system);

@@ -2,19 +2,12 @@
 
 // Tells stores what file their subfiles belong to, so that it can be found without the metadata service: wire::About.
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include <weir/client/internal/session.h>
 #include <weir/wire/wire.h>
 
 namespace weir::client::internal {
-
-/// What is kept beside subfile `element`.  Layouts and targets of files with many subfiles are kept beside a few of
-/// them only, or they would take more room than the bytes.
-std::vector<std::uint8_t> about_of(const std::string& path, const wire::AttributesT& attributes, std::uint32_t element,
-                                   bool is_pending = false);
 
 /// Whether the About that was kept says of the file what is true of it now.
 bool is_up_to_date(const wire::AboutT& about, const std::string& path, const wire::AttributesT& attributes);

@@ -4,134 +4,31 @@
 #include <cstring>
 
 #include <weir/base/text.h>
-#include <weir/layout/binary.h>
 
 namespace weir::client::internal {
 
 namespace {
+
+using transfer::Route;
 
 // Layouts with more subfiles are bound subfile by subfile, when an access first touches one.
 constexpr std::uint32_t kMostEager = 64;
 // With more parts than this, it pays to look first whether a small access touches only one.
 constexpr std::size_t kFewParts = 4;
 constexpr Offset kSmallAccess = Offset{64} << 10;
-// Memory is mapped and reserved from the first to the last byte touched.  Beyond this, what lies between costs more
-// than messages.
-constexpr Offset kMostSparse = 16;
-constexpr Offset kSparseFrom = Offset{4} << 20;
 constexpr std::optional<Offset> kByMessage;
-// Shorter pieces a store on a disk reads and writes with what lies between them.
-constexpr Offset kDiskPiece = 4096;
-// Patterns that need more are listed piece by piece, so a view costs little even if it does not fit: no packing has so
-// many bands.
-constexpr layout::Budget kBudget{.runs = 2048, .steps = 32768};
-// Memory in pieces and a subfile are composed to one plan when they are first used together with so many bytes, or when
-// they are used again.
-constexpr Offset kComposedAtOnce = Offset{1} << 20;
 
-std::vector<std::uint8_t> falls_to_wire(const layout::FallsSet& set) {
-  const std::vector<std::byte> bytes = layout::encode(set);
-  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return {data, data + bytes.size()};
-}
-
-wire::RegisterViewT registration(const Part& part) {
+wire::RegisterViewT registration(const BoundSubfile& part) {
   wire::RegisterViewT table;
   table.view = part.view_id;
   table.subfile = to_wire(part.subfile);
-  for (const transfer::RangePacking::Band& band : part.packing->bands()) {
-    auto sent = std::make_unique<wire::BandT>();
-    sent->view = falls_to_wire(band.a.falls());
-    sent->view_disp = band.a.disp();
-    sent->view_period = band.a.period();
-    sent->subfile = falls_to_wire(band.b.falls());
-    sent->subfile_disp = band.b.disp();
-    sent->subfile_period = band.b.period();
-    table.bands.push_back(std::move(sent));
+  for (const transfer::Route::Band& band : part.route.bands()) {
+    table.bands.push_back(wire::to_band(band.a, band.b));
   }
   return table;
 }
 
-// Zeros for the bytes of a range that a part has.
-void clear(const transfer::RangePacking& packing, const Access& access) {
-  for (const transfer::RangePacking::Band& band : packing.bands()) {
-    layout::SegmentCursor cursor(band.a, band.a.count_below(access.from),
-                                 band.a.count_below(access.from + access.bytes));
-    while (const auto segment = cursor.next()) {
-      std::memset(access.data + (segment->offset - access.from), 0, static_cast<std::size_t>(segment->length));
-    }
-  }
-}
-
-bool is_sparse(Range hull, Offset bytes) { return hull.to - hull.from > kSparseFrom + kMostSparse * bytes; }
-
-// How many pieces [from, to) of a sequence has, by the first ones.
-Offset estimate_pieces(const layout::Element& sequence, Offset from, Offset to) {
-  constexpr int kLooks = 64;
-  Offset seen = 0;
-  int pieces = 0;
-  for (layout::SegmentCursor cursor(sequence, from, to); pieces < kLooks; ++pieces) {
-    const auto segment = cursor.next();
-    if (!segment) break;
-    seen += segment->length;
-  }
-  return pieces < kLooks ? pieces : ceil_div((to - from) * kLooks, seen);
-}
-
-bool is_exact(const layout::Element& view, const Part& part) {
-  if (view.is_monotone() && part.sequence.is_monotone()) return true;
-  return part.packing && part.packing->bands().size() == 1 && part.packing->bands().front().b.is_monotone();
-}
-
 }  // namespace
-
-// ---------------------------------------------------------------- memory in pieces
-
-std::optional<Composition::Route> Composition::route(const layout::Element& view, const layout::Element& sequence,
-                                                     const Access& access) {
-  if (!access.pieces->is_monotone()) return std::nullopt;
-  const Offset periods = access.from / view.size();
-  Key key{view.disp() + periods * view.period(), access.from % view.size(), access.bytes};
-  if (key.first != 0 && key.first + key.bytes > view.size()) return std::nullopt;
-  // The same again, whole periods of the subfile further on.
-  Offset shift = 0;
-  if (key.disp > sequence.disp()) {
-    const Offset ahead = (key.disp - sequence.disp()) / sequence.period();
-    key.disp -= ahead * sequence.period();
-    shift = ahead * sequence.size();
-  }
-  const std::lock_guard lock(mutex_);
-  Entry& entry = access.is_write ? write_ : read_;
-  if (!(entry.key == key) || !entry.memory || &entry.memory->trees() != &access.pieces->trees()) {
-    entry = {key, *access.pieces, std::nullopt, 0};
-  }
-  ++entry.uses;
-  if (entry.uses == (access.bytes >= kComposedAtOnce ? 1 : 2)) {
-    if (auto plan = compose(view, sequence, key, access); plan.is_ok()) entry.plan = std::move(plan).value();
-  }
-  if (!entry.plan) return std::nullopt;
-  return Route{*entry.plan, shift};
-}
-
-Result<transfer::Plan> Composition::compose(const layout::Element& view, const layout::Element& sequence,
-                                            const Key& key, const Access& access) {
-  // A view whose byte 0 is the first of the access.
-  WEIR_TRY(const layout::Element from_here,
-           layout::Element::create(
-               key.first == 0 ? view.falls() : layout::subsequence(view.falls(), key.first, key.first + key.bytes),
-               {.disp = key.disp, .period = view.period()}));
-  const layout::Range all{0, key.bytes};
-  if (access.is_write) {
-    WEIR_TRY(const layout::Mapping mapping,
-             layout::intersect(from_here, sequence, {.file = {}, .a = all, .b = {}}, kBudget));
-    WEIR_TRY(const layout::Mapping composed, layout::compose_a(mapping, *access.pieces, kBudget));
-    return transfer::Plan::copy(composed);
-  }
-  WEIR_TRY(const layout::Mapping mapping,
-           layout::intersect(sequence, from_here, {.file = {}, .a = {}, .b = all}, kBudget));
-  WEIR_TRY(const layout::Mapping composed, layout::compose_b(mapping, *access.pieces, kBudget));
-  return transfer::Plan::copy(composed);
-}
 
 Binding::Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> file, layout::Element view,
                  const ViewOptions& options)
@@ -142,15 +39,16 @@ Binding::Binding(std::shared_ptr<Session> session, std::shared_ptr<Incarnation> 
       is_lazy_(file_->element_count() > kMostEager) {}
 
 Binding::~Binding() {
-  const auto forget = [&](const Part& part) {
-    const std::uint64_t generation = part.registered.load();
+  const auto forget = [&](const BoundSubfile& part) {
+    const std::uint64_t generation = part.known.load();
     if (generation == 0 || generation != session_->generation(part.server)) return;
     wire::ForgetViewT table;
     table.view = part.view_id;
+    net::Call call;
+    call.head = wire::encode_request(std::move(table), session_->timeout_ms());
     // Nobody waits for the answer: without it, the view goes with the connection.
-    session_->start(
-        part.server, generation,
-        {wire::encode_request(std::move(table), session_->timeout_ms()), {}, {}, {}, [](Result<net::Reply>) {}});
+    call.done = [](const Result<net::Reply>&) {};
+    session_->start({part.server, std::move(call), generation});
   };
   for (const auto& part : parts_) forget(*part);
   for (const auto& entry : lazy_parts_) {
@@ -164,7 +62,7 @@ Result<std::shared_ptr<Binding>> Binding::create(std::shared_ptr<Session> sessio
   if (binding->is_lazy_) return binding;
   binding->by_element_.resize(binding->file_->element_count());
   for (std::uint32_t element = 0; element < binding->file_->element_count(); ++element) {
-    WEIR_TRY(std::unique_ptr<Part> part, binding->bind(element));
+    WEIR_TRY(std::unique_ptr<BoundSubfile> part, binding->bind(element));
     if (!part) continue;
     binding->by_element_[element] = part.get();
     binding->parts_.push_back(std::move(part));
@@ -172,63 +70,54 @@ Result<std::shared_ptr<Binding>> Binding::create(std::shared_ptr<Session> sessio
   return binding;
 }
 
-Result<std::unique_ptr<Part>> Binding::bind(std::uint32_t element) const {
-  auto part = std::make_unique<Part>();
+Result<std::unique_ptr<BoundSubfile>> Binding::bind(std::uint32_t element) const {
+  auto part = std::make_unique<BoundSubfile>();
   WEIR_TRY(part->sequence, file_->layout().element(element));
-  if (part->sequence.is_empty() || view_.is_empty()) return std::unique_ptr<Part>();
-  const Result<layout::Mapping> mapping = layout::intersect(view_, part->sequence, kBudget);
-  if (mapping.is_ok() && mapping->is_empty()) return std::unique_ptr<Part>();
-  Status status = mapping.status();
-  if (status.is_ok()) {
-    Result<transfer::RangePacking> packing = transfer::RangePacking::create(*mapping);
-    status = packing.status();
-    if (status.is_ok()) part->packing = std::move(packing).value();
-  }
-  if (!status.is_ok() && status.code() != ErrorCode::kTooComplex) return status;
+  WEIR_TRY(part->route, transfer::Route::between(view_, part->sequence));
+  if (part->route.is_empty()) return std::unique_ptr<BoundSubfile>();
   part->element = element;
   part->server = file_->server_of(element);
   part->store = file_->store_of(element);
   part->subfile = file_->subfile(element);
   part->slot = &file_->slot(element);
-  part->is_exact = is_exact(view_, *part);
   part->view_id = session_->next_number();
   // Of a view that is a list itself: reading it has cost more than this does, and the first access will find it.
-  if (!part->packing && view_.falls().size() > kBudget.runs && session_->options().direct) {
-    static_cast<void>(part->lists.of(view_, part->sequence, {0, view_.size()}));
+  if (part->route.is_listed() && view_.falls().size() > transfer::Route::kBudget.runs && session_->options().direct) {
+    static_cast<void>(part->route.step({0, view_.size()}));
   }
   return part;
 }
 
 // ---------------------------------------------------------------- which parts
 
-Part* Binding::only_part(Range range) const {
+BoundSubfile* Binding::only_part(Range range) const {
   if (parts_.size() <= kFewParts || range.to - range.from > kSmallAccess) return nullptr;
   const layout::Segment segment = view_.segment_at(range.from, range.to - range.from);
   if (segment.length < range.to - range.from) return nullptr;
   const auto owner = file_->layout().owner(segment.offset);
   if (!owner.is_ok() || !*owner) return nullptr;
-  Part* part = by_element_[static_cast<std::size_t>(**owner)];
+  BoundSubfile* part = by_element_[static_cast<std::size_t>(**owner)];
   if (part == nullptr) return nullptr;
   const auto at = part->sequence.map(segment.offset);
   return at && part->sequence.segment_at(*at, segment.length).length == segment.length ? part : nullptr;
 }
 
-Result<Part*> Binding::part_of(std::uint32_t element) {
+Result<BoundSubfile*> Binding::part_of(std::uint32_t element) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = lazy_parts_.find(element); found != lazy_parts_.end()) return found->second.get();
   }
-  WEIR_TRY(std::unique_ptr<Part> part, bind(element));
+  WEIR_TRY(std::unique_ptr<BoundSubfile> part, bind(element));
   const std::lock_guard lock(mutex_);
   return lazy_parts_.try_emplace(element, std::move(part)).first->second.get();
 }
 
-Result<std::vector<Part*>> Binding::parts_of(Range range) {
+Result<std::vector<BoundSubfile*>> Binding::parts_of(Range range) {
   // Walks the range piece by piece from owner to owner, as long as that is less work than asking all subfiles.
-  std::vector<Part*> parts;
+  std::vector<BoundSubfile*> parts;
   std::vector<bool> seen(file_->element_count());
-  const auto add = [&](std::uint32_t element) -> Result<Part*> {
-    WEIR_TRY(Part* const part, part_of(element));
+  const auto add = [&](std::uint32_t element) -> Result<BoundSubfile*> {
+    WEIR_TRY(BoundSubfile* const part, part_of(element));
     if (!seen[element] && part != nullptr) parts.push_back(part);
     seen[element] = true;
     return part;
@@ -241,13 +130,13 @@ Result<std::vector<Part*>> Binding::parts_of(Range range) {
       y += std::min(segment.length, std::max<Offset>(file_->layout().disp() - segment.offset, 1));
       continue;
     }
-    WEIR_TRY(Part* const part, add(static_cast<std::uint32_t>(*owner)));
+    WEIR_TRY(BoundSubfile* const part, add(static_cast<std::uint32_t>(*owner)));
     if (part == nullptr) return corrupt(concat("view: subfile ", *owner, " does not hold byte ", segment.offset));
     y += part->sequence.segment_at(*part->sequence.map(segment.offset), segment.length).length;
   }
   if (steps > 0) return parts;
   for (std::uint32_t element = 0; element < file_->element_count(); ++element) {
-    WEIR_TRY(Part* const part, add(element));
+    WEIR_TRY(BoundSubfile* const part, add(element));
     (void)part;
   }
   return parts;
@@ -276,163 +165,126 @@ bool Binding::reaches_before_layout(Range range) {
 
 // ---------------------------------------------------------------- the direct path
 
-Status Binding::reserve(Part& part, Range hull, Counters& counters) {
+Status Binding::reserve(BoundSubfile& part, Range hull, Counters& counters) {
   wire::ReserveT table;
   table.subfile = to_wire(part.subfile);
   // Whole chunks: only those can be written without asking.
-  table.range = std::make_unique<wire::Range>(hull.from / storage::kChunkBytes * storage::kChunkBytes,
-                                              ceil_div(hull.to, storage::kChunkBytes) * storage::kChunkBytes);
+  table.range = std::make_unique<wire::Range>(hull.from / share::kChunkBytes * share::kChunkBytes,
+                                              ceil_div(hull.to, share::kChunkBytes) * share::kChunkBytes);
   table.mapped = true;
-  Outgoing call{part.server, wire::encode_request(std::move(table), session_->timeout_ms(), part.store), {}, {}, {}};
+  Outgoing call{part.server, wire::encode_request(std::move(table), session_->timeout_ms(), part.store),
+                {},          {},
+                {},          &file_->capability()};
   Counters::add(counters.messages, 1);
   Counters::add(counters.index_bytes, static_cast<std::int64_t>(call.head.size()));
   return session_->run_all({&call, 1});
 }
 
-bool Binding::write_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access) {
-  if (list != nullptr) {
-    if (!memory.prepare_to_write(hull.from, hull.to)) return false;
-    list->write(access.data, memory.data());
-    return true;
-  }
-  std::call_once(part.write_once, [&] {
-    const auto mapping = layout::intersect(view_, part.sequence);
-    if (!mapping.is_ok()) return;
-    if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.write_plan = std::move(plan).value();
-  });
-  if (!part.write_plan) return false;
-  if (memory.prefers_calls() && hull.to - hull.from >= storage::kChunkBytes) {
-    const auto from = part.packing->direct_a(access.range());
-    const auto to = part.packing->direct_b(access.range());
+bool Binding::enter_pages(MappedSubfile& memory, Range range) const {
+  return !costs().is_worth_entering(range.to - range.from) || memory.enter_pages(range.from, range.to);
+}
+
+bool Binding::prepare_to_write(MappedSubfile& memory, Range range) const {
+  return memory.make_pages(range.from, range.to) && enter_pages(memory, range);
+}
+
+bool Binding::write_mapped(BoundSubfile& part, const Route::Step& step, MappedSubfile& memory,
+                           const ViewAccess& access) {
+  const Range hull = step.extent_b;
+  const bool is_packed = !step.list && !step.plan;
+  if (is_packed && memory.prefers_calls() && hull.to - hull.from >= share::kChunkBytes) {
+    const auto from = part.route.direct_a(access.range());
+    const auto to = part.route.direct_b(access.range());
     if (from && to) return write_in_one_piece(part, memory, *from - *to, hull, access);
   }
-  const Offset begin = part.packing->bytes(access.range()) < hull.to - hull.from
-                           ? memory.begin_of(access.from, access.from + access.bytes)
-                           : access.from;
-  for (const Range range : {Range{begin, access.from + access.bytes}, Range{access.from, begin}}) {
-    if (range.from == range.to) continue;
-    const Range extent = part.packing->extent_b(range);
-    if (!memory.prepare_to_write(extent.from, extent.to)) return false;
-    part.write_plan->run({access.data, access.from}, {memory.data(), 0}, range);
+  const bool is_spread = !step.list && step.bytes < hull.to - hull.from;
+  const Offset begin = is_spread ? memory.begin_of(step.keys.from, step.keys.to) : step.keys.from;
+  for (const Range keys : {Range{begin, step.keys.to}, Range{step.keys.from, begin}}) {
+    if (keys.from == keys.to) continue;
+    const Route::Step some = part.route.cut(step, keys);
+    if (!prepare_to_write(memory, some.extent_b)) return false;
+    part.route.copy_to_b(some, {access.data, access.from}, {memory.data(), 0});
   }
   return true;
 }
 
 // Byte x of the subfile is byte x + shift of the view.
-bool Binding::write_in_one_piece(Part& part, MappedSubfile& memory, Offset shift, Range hull, const Access& access) {
+bool Binding::write_in_one_piece(BoundSubfile& part, MappedSubfile& memory, Offset shift, Range hull,
+                                 const ViewAccess& access) {
   for (Offset at = hull.from; at < hull.to;) {
-    const Offset next = std::min((at / storage::kChunkBytes + 1) * storage::kChunkBytes, hull.to);
+    const Offset next = std::min((at / share::kChunkBytes + 1) * share::kChunkBytes, hull.to);
     const std::byte* bytes = access.data + (at + shift - access.from);
     if (!memory.write_new(at, {bytes, static_cast<std::size_t>(next - at)})) {
-      if (!memory.prepare_to_write(at, next)) return false;
-      part.write_plan->run({access.data, access.from}, {memory.data(), 0}, {at + shift, next + shift});
+      if (!prepare_to_write(memory, {at, next})) return false;
+      part.route.copy_to_b(part.route.step({at + shift, next + shift}), {access.data, access.from}, {memory.data(), 0});
     }
     at = next;
   }
   return true;
 }
 
-bool Binding::read_mapped(Part& part, const PieceList* list, MappedSubfile& memory, Range hull, const Access& access,
-                          Counters& counters) {
-  if (!memory.prepare(hull.from, hull.to)) return false;
-  if (list != nullptr) {
-    list->read(access.data, memory.data());
-    return true;
-  }
-  if (!part.is_exact) {
-    // There is no order in which one pass serves both ends: by way of a message that nobody sends.
-    constexpr Offset kStep = Offset{1} << 20;
-    BufferPool::Buffer buffer = session_->buffers().take(kStep);
-    for (Offset at = access.from; at < access.from + access.bytes; at += kStep) {
-      const Range range{at, std::min(at + kStep, access.from + access.bytes)};
-      part.packing->pack_b({memory.data(), 0}, range, buffer.data());
-      part.packing->unpack_a(buffer.data(), range, {access.data, access.from});
-    }
-    Counters::add(counters.gathered_bytes, part.packing->bytes(access.range()));
-    return true;
-  }
-  std::call_once(part.read_once, [&] {
-    const auto mapping = layout::intersect(part.sequence, view_);
-    if (!mapping.is_ok()) return;
-    if (auto plan = transfer::Plan::copy(*mapping); plan.is_ok()) part.read_plan = std::move(plan).value();
-  });
-  if (!part.read_plan) return false;
-  part.read_plan->run({memory.data(), 0}, {access.data, access.from}, hull);
+bool Binding::read_mapped(BoundSubfile& part, const Route::Step& step, MappedSubfile& memory,
+                          const ViewAccess& access) {
+  if (!enter_pages(memory, step.extent_b)) return false;
+  part.route.copy_to_a(step, {memory.data(), 0}, {access.data, access.from});
   return true;
 }
 
-bool Binding::move_in_pieces(const Part& part, const Composition::Route& route, MappedSubfile& memory, Range hull,
-                             const Access& access) {
-  const Range source = access.is_write ? Range{0, *access.pieces->unmap(access.bytes - 1) + 1}
-                                       : Range{hull.from - route.shift, hull.to - route.shift};
-  if (!access.is_write) {
-    if (!memory.prepare(hull.from, hull.to)) return false;
-    route.plan.run({memory.data() + route.shift, 0}, {access.data, 0}, source);
-    return true;
-  }
-  if (!memory.prepare_to_write(hull.from, hull.to)) return false;
-  const Offset begin =
-      part.packing->bytes(access.range()) < hull.to - hull.from ? memory.begin_of(source.from, source.to) : source.from;
-  for (const Range range : {Range{begin, source.to}, Range{source.from, begin}}) {
-    route.plan.run({access.data, 0}, {memory.data() + route.shift, 0}, range);
-  }
-  return true;
-}
-
-Result<std::optional<Offset>> Binding::move_directly(Part& part, const Access& access, Offset file_end,
+Result<std::optional<Offset>> Binding::move_directly(BoundSubfile& part, const ViewAccess& access, Offset file_end,
                                                      Counters& counters) {
   const bool is_possible = session_->options().direct && !part.slot->is_impossible();
-  if (part.packing) {
-    const Offset bytes = part.packing->bytes(access.range());
-    if (bytes == 0) return std::optional(bytes);
+  if (access.pieces != nullptr) {
+    if (!part.route.is_listed() && part.route.bytes(access.range()) == 0) return std::optional<Offset>(0);
     if (!is_possible) return kByMessage;
-    if (access.pieces == nullptr) return move_mapped(part, {}, bytes, access, file_end, counters);
-    // Without a route, the access comes again window by window: that is known before memory is looked at.
-    const std::optional<Composition::Route> route = part.composition.route(view_, part.sequence, access);
-    return route ? move_mapped(part, {.composed = &*route}, bytes, access, file_end, counters) : kByMessage;
+    // Without a step, the access comes again window by window: that is known before memory is looked at.
+    const auto direction = access.is_write ? Route::Direction::kToB : Route::Direction::kToA;
+    const auto when =
+        costs().is_worth_composing(access.bytes) ? Route::Compose::kAtOnce : Route::Compose::kWhenUsedAgain;
+    const std::optional<Route::Step> step = part.route.step(access.range(), *access.pieces, direction, when);
+    return step ? move_mapped(part, *step, access, file_end, counters) : kByMessage;
   }
-  if (!is_possible || access.pieces != nullptr) return kByMessage;
+  if (part.route.is_listed() && !is_possible) return kByMessage;
   Offset moved = 0;
   for (Range rest = access.range(); rest.from < rest.to;) {
-    const auto list = part.lists.of(view_, part.sequence, rest);
-    const Range covered = list->range();
-    if (list->bytes() > 0) {
-      const Access some{access.is_write, covered.from, covered.to - covered.from,
-                        access.data + (covered.from - access.from)};
-      WEIR_TRY(const std::optional<Offset> done,
-               move_mapped(part, {.list = list.get()}, list->bytes(), some, file_end, counters));
-      if (!done) return kByMessage;
-      moved += *done;
-    }
-    rest.from = covered.to;
+    const Route::Step step = part.route.step(rest);
+    rest.from = step.range.to;
+    if (step.bytes == 0) continue;
+    if (!is_possible) return kByMessage;
+    if (!step.list) return move_mapped(part, step, access, file_end, counters);  // all of it
+    const ViewAccess some{access.is_write, step.range.from, step.range.to - step.range.from,
+                          access.data + (step.range.from - access.from)};
+    WEIR_TRY(const std::optional<Offset> done, move_mapped(part, step, some, file_end, counters));
+    if (!done) return kByMessage;
+    moved += *done;
   }
   return std::optional(moved);
 }
 
-SubfileSlot::Wanted Binding::wanted_of(const Part& part, Range hull, Offset bytes, const Access& access) const {
-  Offset expected = access.is_write && !is_sparse(hull, bytes) ? hull.to : 0;
-  if (expected > 0 && access.ahead > 0 && part.packing) {
+SubfileSlot::Wanted Binding::wanted_of(const BoundSubfile& part, Range hull, Offset bytes,
+                                       const ViewAccess& access) const {
+  Offset expected = access.is_write && !costs().is_sparse(hull.to - hull.from, bytes) ? hull.to : 0;
+  if (expected > 0 && access.ahead > 0 && !part.route.is_listed()) {
     const Range all{access.from, access.from + access.bytes + access.ahead};
-    expected = part.packing->extent_b(all).to;
-    bytes = part.packing->bytes(all);
+    expected = part.route.extent_b(all).to;
+    bytes = part.route.bytes(all);
   }
   // A client that has a subfile of several for itself is likely one of those for which the file is laid out.
   const bool is_shared = file_->element_count() == 1 || bytes < access.bytes + access.ahead;
   if (expected > 0 && is_shared && bytes < kMaxBytes / options_.writers) {
     expected = std::max(expected, bytes * options_.writers);
   }
-  return {part.slot, {part.server, part.store, part.subfile}, expected};
+  return {part.slot, {part.server, part.store, part.subfile, &file_->capability()}, expected};
 }
 
-Status Binding::fetch_memory(const Access& access, Counters& counters) {
-  if (!session_->options().direct || !SubfileSlot::is_worth_fetching(access.bytes)) return Status::ok();
+Status Binding::fetch_memory(const ViewAccess& access, Counters& counters) {
+  if (!session_->options().direct || !costs().is_worth_mapping(access.bytes)) return Status::ok();
   if (has_fetched_.load(std::memory_order_relaxed) || has_fetched_.exchange(true)) return Status::ok();
   std::vector<SubfileSlot::Wanted> wanted;
-  WEIR_RETURN_IF_ERROR(for_parts(access.range(), [&](const Part& part) -> Status {
-    if (!part.packing || part.slot->is_impossible() || part.slot->mapped()) return Status::ok();
-    const Offset bytes = part.packing->bytes(access.range());
-    if (!SubfileSlot::is_worth_fetching(bytes)) return Status::ok();
-    wanted.push_back(wanted_of(part, part.packing->extent_b(access.range()), bytes, access));
+  WEIR_RETURN_IF_ERROR(for_parts(access.range(), [&](const BoundSubfile& part) -> Status {
+    if (part.route.is_listed() || part.slot->is_impossible() || part.slot->mapped()) return Status::ok();
+    const Offset bytes = part.route.bytes(access.range());
+    if (!costs().is_worth_mapping(bytes)) return Status::ok();
+    wanted.push_back(wanted_of(part, part.route.extent_b(access.range()), bytes, access));
     return Status::ok();
   }));
   if (wanted.size() < 2) return Status::ok();
@@ -442,8 +294,8 @@ Status Binding::fetch_memory(const Access& access, Counters& counters) {
   return Status::ok();
 }
 
-std::shared_ptr<MappedSubfile> Binding::memory_of(Part& part, Range hull, Offset bytes, const Access& access,
-                                                  Counters& counters) {
+std::shared_ptr<MappedSubfile> Binding::memory_of(BoundSubfile& part, Range hull, Offset bytes,
+                                                  const ViewAccess& access, Counters& counters) {
   const SubfileSlot::Wanted wanted = wanted_of(part, hull, bytes, access);
   const SubfileSlot::Fetched fetched = part.slot->memory(*session_, wanted.target, hull.to, bytes, wanted.expected);
   Counters::add(counters.messages, fetched.messages);
@@ -451,10 +303,10 @@ std::shared_ptr<MappedSubfile> Binding::memory_of(Part& part, Range hull, Offset
   return fetched.memory;
 }
 
-Result<std::optional<Offset>> Binding::move_mapped(Part& part, Means means, Offset bytes, const Access& access,
-                                                   Offset file_end, Counters& counters) {
-  const PieceList* const list = means.list;
-  const Range hull = list != nullptr ? list->extent() : part.packing->extent_b(access.range());
+Result<std::optional<Offset>> Binding::move_mapped(BoundSubfile& part, const Route::Step& step,
+                                                   const ViewAccess& access, Offset file_end, Counters& counters) {
+  const Range hull = step.extent_b;
+  const Offset bytes = step.bytes;
   std::shared_ptr<MappedSubfile> memory = memory_of(part, hull, bytes, access, counters);
   if (!memory) return kByMessage;
   const auto stale = [&] {
@@ -466,29 +318,22 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, Means means, Offs
   bool is_done = false;
   if (access.is_write) {
     if (!memory->is_full(hull.from, hull.to)) {
-      if (is_sparse(hull, bytes)) return kByMessage;
-      if (!part.slot->is_worth_reserving(bytes)) return kByMessage;
+      if (costs().is_sparse(hull.to - hull.from, bytes)) return kByMessage;
+      if (!part.slot->is_worth_reserving(costs(), bytes)) return kByMessage;
       WEIR_RETURN_IF_ERROR(reserve(part, hull, counters));
       memory = memory_of(part, hull, bytes, access, counters);
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
-    is_done = means.composed != nullptr ? move_in_pieces(part, *means.composed, *memory, hull, access)
-                                        : write_mapped(part, list, *memory, hull, access);
-    if (is_done) {
-      storage::raise(memory->control().length, hull.to);
-      storage::raise(memory->control().file_end, file_end);
-      storage::take_turn(memory->control());
-    }
+    is_done = write_mapped(part, step, *memory, access);
+    if (is_done) memory->publish(hull.to, file_end);
   } else {
     const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
     if (touched == MappedSubfile::Touched::kSome) return kByMessage;
-    is_done = true;
-    if (means.composed != nullptr) {
-      is_done = touched == MappedSubfile::Touched::kAll && move_in_pieces(part, *means.composed, *memory, hull, access);
-    } else if (touched == MappedSubfile::Touched::kNone) {
-      list != nullptr ? list->clear(access.data) : clear(*part.packing, access);
-    } else {
-      is_done = read_mapped(part, list, *memory, hull, access, counters);
+    if (touched == MappedSubfile::Touched::kAll) {
+      is_done = read_mapped(part, step, *memory, access);
+    } else if (access.pieces == nullptr) {
+      part.route.clear_a(step, {access.data, access.from});
+      is_done = true;
     }
   }
   if (!is_done) return kByMessage;
@@ -511,61 +356,42 @@ Result<std::optional<Offset>> Binding::move_mapped(Part& part, Means means, Offs
 
 // ---------------------------------------------------------------- views at the targets
 
-Status Binding::announce(std::span<Part* const> parts, Counters& counters) {
-  for (Part* part : parts) {
-    WEIR_TRY(const std::uint64_t generation, session_->reach(part->server));
-    if (part->registered.load() == generation) continue;
+std::function<std::optional<net::Call>(std::uint64_t generation)> Binding::announcement(BoundSubfile& part,
+                                                                                        Counters& counters) {
+  return [this, &part, &counters](std::uint64_t generation) -> std::optional<net::Call> {
+    if (part.known.exchange(generation) == generation) return std::nullopt;
     net::Call call;
-    call.head = wire::encode_request(registration(*part), session_->timeout_ms(), part->store);
-    call.done = [](const Result<net::Reply>&) {};
+    call.head = wire::encode_request(registration(part), session_->timeout_ms(), part.store);
+    call.done = [&session = *session_, server = part.server,
+                 told = part.registration](const Result<net::Reply>& reply) {
+      const Status status = session.decode(server, reply).status();
+      session.locked([&] { *told = status; });
+    };
     Counters::add(counters.messages, 1);
     Counters::add(counters.index_bytes, static_cast<std::int64_t>(call.head.size()));
-    session_->start(part->server, generation, std::move(call));
-    part->registered = generation;  // not earlier: what others send must come after
-  }
-  return Status::ok();
+    return call;
+  };
 }
 
-Status Binding::make_known(std::span<Part* const> parts, Counters& counters) {
-  std::vector<Outgoing> calls;
-  std::vector<Part*> told;
-  std::vector<std::uint64_t> generations;
-  for (Part* part : parts) {
-    WEIR_TRY(const std::uint64_t generation, session_->reach(part->server));
-    if (part->registered.load() == generation) continue;
-    calls.push_back(
-        {part->server, wire::encode_request(registration(*part), session_->timeout_ms(), part->store), {}, {}, {}});
-    told.push_back(part);
-    generations.push_back(generation);
-    Counters::add(counters.messages, 1);
-    Counters::add(counters.index_bytes, static_cast<std::int64_t>(calls.back().head.size()));
-  }
-  if (calls.empty()) return Status::ok();
-  WEIR_RETURN_IF_ERROR(session_->run_all(calls));
-  for (std::size_t i = 0; i < told.size(); ++i) told[i]->registered = generations[i];
-  return Status::ok();
+Status Binding::refusal(const BoundSubfile& part, const Status& unknown) const {
+  Status status;
+  session_->locked([&] { status = *part.registration; });
+  return status.is_ok() ? unknown : status;
 }
 
-Result<bool> Binding::goes_by_message(const Access& access, Counters& counters) {
+Result<bool> Binding::goes_by_message(const ViewAccess& access, Counters& counters) {
   if (!session_->options().direct) return true;
   bool is_known = false;
   bool is_by_message = false;
-  WEIR_RETURN_IF_ERROR(for_parts(access.range(), [&](Part& part) -> Status {
+  WEIR_RETURN_IF_ERROR(for_parts(access.range(), [&](BoundSubfile& part) -> Status {
     if (is_known) return Status::ok();
-    Range hull{0, 0};
-    Offset bytes = 0;
-    if (part.packing) {
-      bytes = part.packing->bytes(access.range());
-      hull = part.packing->extent_b(access.range());
-    } else if (!part.slot->is_impossible()) {
-      const auto list = part.lists.of(view_, part.sequence, access.range());
-      bytes = list->bytes();
-      hull = list->extent();
-    }
+    const bool is_looked_at = !part.route.is_listed() || !part.slot->is_impossible();
+    const Route::Step step = is_looked_at ? part.route.step(access.range()) : Route::Step{};
     is_by_message = part.slot->is_impossible();
-    is_known = is_by_message || bytes > 0;
-    if (is_by_message || bytes == 0) return Status::ok();
-    is_by_message = memory_of(part, hull, bytes, access, counters) == nullptr && part.slot->is_impossible();
+    is_known = is_by_message || step.bytes > 0;
+    if (is_by_message || step.bytes == 0) return Status::ok();
+    is_by_message =
+        memory_of(part, step.extent_b, step.bytes, access, counters) == nullptr && part.slot->is_impossible();
     return Status::ok();
   }));
   return is_by_message;
@@ -573,25 +399,22 @@ Result<bool> Binding::goes_by_message(const Access& access, Counters& counters) 
 
 Result<AccessShape> Binding::shape(Range range) {
   AccessShape shape;
-  WEIR_RETURN_IF_ERROR(for_parts(range, [&](Part& part) -> Status {
+  WEIR_RETURN_IF_ERROR(for_parts(range, [&](BoundSubfile& part) -> Status {
     Offset bytes = 0;
-    Offset pieces = 0;
+    Offset pieces = part.route.estimate_pieces(range);
     Offset hull = kMaxBytes;
-    if (part.packing) {
-      bytes = part.packing->bytes(range);
-      for (const transfer::RangePacking::Band& band : part.packing->bands()) {
-        pieces += estimate_pieces(band.b, band.a.count_below(range.from), band.a.count_below(range.to));
-      }
-      const Range extent = part.packing->extent_b(range);
-      hull = extent.to - extent.from;
-    } else {
+    if (part.route.is_listed()) {
       bytes = ceil_div(range.to - range.from, Offset{file_->element_count()});
-      pieces = ceil_div(estimate_pieces(view_, range.from, range.to), Offset{file_->element_count()});
+      pieces = ceil_div(pieces, Offset{file_->element_count()});
+    } else {
+      const Route::Step step = part.route.step(range);
+      bytes = step.bytes;
+      hull = step.extent_b.to - step.extent_b.from;
     }
     if (bytes == 0) return Status::ok();
     shape.messages += ceil_div(bytes, static_cast<Offset>(BufferPool::kBytes));
     shape.pieces += pieces;
-    shape.touched_bytes += bytes >= pieces * kDiskPiece ? bytes : std::min(hull, bytes + pieces * kDiskPiece);
+    shape.touched_bytes += costs().touched_on_disk(bytes, pieces, hull);
     return Status::ok();
   }));
   return shape;
@@ -609,15 +432,16 @@ std::string Binding::explain() {
   out += '\n';
   for (const auto& part : parts_) {
     append(out, concat("  subfile ", part->element, " on ", session_->name_of(part->server), ": "));
-    if (!part->packing) {
-      out += "too complex to keep; piece by piece, range by range\n";
+    if (part->route.is_listed()) {
+      append(out,
+             concat("too complex to keep; piece by piece, range by range: ", part->route.why_listed().message(), '\n'));
       continue;
     }
-    const auto& bands = part->packing->bands();
+    const auto& bands = part->route.bands();
     append(out, concat(bands.size(), bands.size() == 1 ? " band" : " bands"));
     const Range period{0, view_.size()};
-    const bool a_direct = part->packing->direct_a(period).has_value();
-    const bool b_direct = part->packing->direct_b(period).has_value();
+    const bool a_direct = part->route.direct_a(period).has_value();
+    const bool b_direct = part->route.direct_b(period).has_value();
     out += a_direct ? ", contiguous in the view" : ", gathered from the view";
     out += b_direct ? ", contiguous in the subfile" : ", scattered in the subfile";
     if (!session_->options().direct) {
@@ -625,10 +449,9 @@ std::string Binding::explain() {
     } else if (part->slot->is_impossible()) {
       out += "; by message: the store has no memory to share, or is on another host";
     } else if (part->slot->mapped()) {
-      out += part->is_exact ? "; direct: the memory of the subfile is mapped"
-                            : "; direct: mapped, read by way of a buffer since the orders differ";
+      out += "; direct: the memory of the subfile is mapped";
     } else {
-      out += "; by message until it is worth mapping";
+      append(out, concat("; by message until it is worth mapping: ", costs().why_by_message()));
     }
     out += '\n';
   }

@@ -10,18 +10,11 @@ namespace weir::client::internal {
 
 namespace {
 
-// Several accesses of fewer bytes each are merged to one message per target.
-constexpr Offset kSmallPart = Offset{64} << 10;
-// Memory in pieces passes through a buffer unless it can be moved directly.  One that stays in the cache costs little
-// beside the copy to mapped memory; messages rather are few and long.
-constexpr Offset kCachedWindow = Offset{256} << 10;
-constexpr auto kMessageWindow = static_cast<Offset>(BufferPool::kBytes);
-
-// Access::is_write says so.
+// ViewAccess::is_write says so.
 std::byte* never_written(const void* memory) { return static_cast<std::byte*>(const_cast<void*>(memory)); }
 
 // The same access to memory that is one piece as far as it reaches.
-Access in_one(Access access) {
+ViewAccess in_one(ViewAccess access) {
   if (access.bytes > 0) access.data += *access.pieces->unmap(0);
   access.pieces = nullptr;
   return access;
@@ -63,23 +56,30 @@ Status BoundView::rebind(const std::shared_ptr<Binding>& stale, Patience& patien
 
 template <typename Work>
 Status BoundView::until_current(std::shared_ptr<Binding> stale, Offset bytes, Work work) {
-  Patience patience{file_->session().deadline(bytes)};
+  Patience patience{.deadline = file_->session().deadline(bytes), .reason = "its layout was found to be stale"};
   for (;;) {
     WEIR_RETURN_IF_ERROR(rebind(stale, patience));
     stale = binding();
     Status status = work(stale);
     if (status.code() != ErrorCode::kStale) return status;
+    patience.reason = status.message();
   }
 }
 
-Status BoundView::check(const Access& access) const {
+Status BoundView::check(const ViewAccess& access) const {
+  const std::uint8_t right = access.is_write ? kToWrite : kToRead;
+  if ((file_->rights() & right) == 0) {
+    return {ErrorCode::kPermission, concat(access.is_write ? "write to " : "read of ", file_->path(),
+                                           ": owner, group and mode did not allow that when it was opened")};
+  }
   const Offset limit = element_.limit();
   if (access.from >= 0 && access.bytes <= limit && access.from <= limit - access.bytes) return Status::ok();
   return out_of_range(concat(access.is_write ? "write to " : "read of ", file_->path(), ": ", access.bytes,
                              " bytes at ", access.from, " of a view that has ", limit));
 }
 
-Status BoundView::move_directly(Binding& binding, const Access& access, std::vector<Part*>& rest, Offset& moved) {
+Status BoundView::move_directly(Binding& binding, const ViewAccess& access, std::vector<BoundSubfile*>& rest,
+                                Offset& moved) {
   if (binding.reaches_before_layout(access.range())) {
     if (access.is_write) {
       return invalid_argument(concat("write to ", file_->path(), ": the layout of the file starts at byte ",
@@ -89,7 +89,7 @@ Status BoundView::move_directly(Binding& binding, const Access& access, std::vec
   }
   WEIR_RETURN_IF_ERROR(binding.fetch_memory(access, counters_));
   const Offset file_end = access.is_write ? binding.file_end(access.range()) : 0;
-  Status status = binding.for_parts(access.range(), [&](Part& part) -> Status {
+  Status status = binding.for_parts(access.range(), [&](BoundSubfile& part) -> Status {
     WEIR_TRY(const std::optional<Offset> done, binding.move_directly(part, access, file_end, counters_));
     if (!done) rest.push_back(&part);
     moved += done.value_or(0);
@@ -99,8 +99,8 @@ Status BoundView::move_directly(Binding& binding, const Access& access, std::vec
   return status;
 }
 
-Status BoundView::access_once(const std::shared_ptr<Binding>& binding, const Access& access) {
-  std::vector<Part*> rest;
+Status BoundView::access_once(const std::shared_ptr<Binding>& binding, const ViewAccess& access) {
+  std::vector<BoundSubfile*> rest;
   Offset moved = 0;
   WEIR_RETURN_IF_ERROR(move_directly(*binding, access, rest, moved));
   if (rest.empty()) return Status::ok();
@@ -109,12 +109,12 @@ Status BoundView::access_once(const std::shared_ptr<Binding>& binding, const Acc
   return operation.finish();
 }
 
-Status BoundView::access(const Access& access) {
+Status BoundView::access(const ViewAccess& access) {
   Counters::add(counters_.calls, 1);
   return move(access);
 }
 
-Status BoundView::move(const Access& access) {
+Status BoundView::move(const ViewAccess& access) {
   WEIR_RETURN_IF_ERROR(check(access));
   if (access.bytes == 0) return Status::ok();
   const std::shared_ptr<Binding> bound = binding();
@@ -122,7 +122,7 @@ Status BoundView::move(const Access& access) {
   return status.code() == ErrorCode::kStale ? access_again(bound, access) : status;
 }
 
-Status BoundView::access_again(const std::shared_ptr<Binding>& stale, const Access& access) {
+Status BoundView::access_again(const std::shared_ptr<Binding>& stale, const ViewAccess& access) {
   return until_current(stale, access.bytes,
                        [&](const std::shared_ptr<Binding>& bound) { return access_once(bound, access); });
 }
@@ -135,16 +135,16 @@ Status BoundView::write(Offset from, std::span<const std::byte> memory) {
   return access({true, from, static_cast<Offset>(memory.size()), never_written(memory.data())});
 }
 
-std::shared_ptr<Operation> BoundView::start(const Access& access) {
+std::shared_ptr<Operation> BoundView::start(const ViewAccess& access) {
   if (Status status = check(access); !status.is_ok()) return std::make_shared<Operation>(std::move(status));
   Counters::add(counters_.calls, 1);
   if (access.bytes == 0) return std::make_shared<Operation>(Status::ok());
   return start_part(access);
 }
 
-std::shared_ptr<Operation> BoundView::start_part(const Access& access) {
+std::shared_ptr<Operation> BoundView::start_part(const ViewAccess& access) {
   const std::shared_ptr<Binding> bound = binding();
-  std::vector<Part*> rest;
+  std::vector<BoundSubfile*> rest;
   Offset moved = 0;
   Status status = move_directly(*bound, access, rest, moved);
   if (status.code() == ErrorCode::kStale) return std::make_shared<Operation>(access_again(bound, access));
@@ -155,18 +155,18 @@ std::shared_ptr<Operation> BoundView::start_part(const Access& access) {
   return operation;
 }
 
-Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<const Access> accesses) {
-  std::vector<Access> small;
-  std::vector<Part*> small_parts;
+Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<const ViewAccess> accesses) {
+  std::vector<ViewAccess> small;
+  std::vector<BoundSubfile*> small_parts;
   std::vector<std::unique_ptr<Operation>> large;
   Status status;
-  for (const Access& access : accesses) {
-    std::vector<Part*> rest;
+  for (const ViewAccess& access : accesses) {
+    std::vector<BoundSubfile*> rest;
     Offset moved = 0;
     status = move_directly(*binding, access, rest, moved);
     if (!status.is_ok()) break;
     if (rest.empty()) continue;
-    if (access.bytes < kSmallPart) {
+    if (file_->session().costs().is_worth_merging(access.bytes)) {
       small.push_back(access);
       small_parts.insert(small_parts.end(), rest.begin(), rest.end());
       continue;
@@ -184,32 +184,35 @@ Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<co
   return status;
 }
 
-Status BoundView::run(std::span<const Access> accesses) {
-  for (const Access& access : accesses) WEIR_RETURN_IF_ERROR(check(access));
+Status BoundView::run(std::span<const ViewAccess> accesses) {
+  for (const ViewAccess& access : accesses) WEIR_RETURN_IF_ERROR(check(access));
   Counters::add(counters_.calls, 1);
   const std::shared_ptr<Binding> bound = binding();
   Status status = run_once(bound, accesses);
   if (status.code() != ErrorCode::kStale) return status;
   Offset bytes = 0;
-  for (const Access& access : accesses) bytes += access.bytes;
+  for (const ViewAccess& access : accesses) bytes += access.bytes;
   return until_current(bound, bytes, [&](const std::shared_ptr<Binding>& fresh) { return run_once(fresh, accesses); });
 }
 
 // ---------------------------------------------------------------- memory in pieces
 
-Result<transfer::Plan> BoundView::plan_of(const layout::Element& memory, bool is_gather) {
+transfer::Route BoundView::route_of(const layout::Element& memory) {
   const std::lock_guard lock(mutex_);
-  auto& element = is_gather ? gathered_ : scattered_;
-  auto& plan = is_gather ? gather_ : scatter_;
-  if (!element || &element->trees() != &memory.trees()) {
-    plan.reset();
-    WEIR_TRY(plan, is_gather ? transfer::Plan::gather(memory) : transfer::Plan::scatter(memory));
-    element = memory;
+  if (!memory_ || &memory_->trees() != &memory.trees()) {
+    memory_ = memory;
+    memory_route_ = transfer::Route::of(memory);
   }
-  return *plan;
+  return memory_route_;
 }
 
-Offset BoundView::window_bytes() { return binding()->is_mapped() ? kCachedWindow : kMessageWindow; }
+// Memory in pieces passes through a buffer unless it can be moved directly.  One that stays in the cache costs little
+// beside the copy to mapped memory; messages rather are few and long.
+Offset BoundView::window_bytes() {
+  constexpr auto kMost = static_cast<Offset>(BufferPool::kBytes);
+  const model::Io& costs = file_->session().costs();
+  return binding()->is_mapped() ? std::min(costs.memory.window_bytes, kMost) : costs.message_window(kMost);
+}
 
 Status BoundView::check_memory(bool is_write, Offset bytes, const layout::Element& memory) const {
   if (bytes >= 0 && bytes <= memory.limit()) return Status::ok();
@@ -217,11 +220,11 @@ Status BoundView::check_memory(bool is_write, Offset bytes, const layout::Elemen
                              is_write ? " bytes from memory of " : " bytes into memory for ", memory.limit()));
 }
 
-Result<bool> BoundView::move_in_pieces(const Access& access) {
+Result<bool> BoundView::move_in_pieces(const ViewAccess& access) {
   WEIR_RETURN_IF_ERROR(check(access));
   const std::shared_ptr<Binding> bound = binding();
   if (!bound->is_mapped() || bound->reaches_before_layout(access.range())) return false;
-  std::vector<Part*> rest;
+  std::vector<BoundSubfile*> rest;
   Offset moved = 0;
   const Status status = move_directly(*bound, access, rest, moved);
   if (status.is_ok() && rest.empty()) return true;
@@ -231,23 +234,23 @@ Result<bool> BoundView::move_in_pieces(const Access& access) {
   return false;
 }
 
-Status BoundView::move_in_windows(const Access& access) {
-  WEIR_TRY(const transfer::Plan plan, plan_of(*access.pieces, access.is_write));
+Status BoundView::move_in_windows(const ViewAccess& access) {
+  const transfer::Route route = route_of(*access.pieces);
   const Offset step = window_bytes();
   const BufferPool::Buffer buffer = take_buffer();
   for (Offset at = 0; at < access.bytes; at += step) {
     const Offset length = std::min(step, access.bytes - at);
     const Range range{at, at + length};
-    if (access.is_write) plan.run({access.data, 0}, {buffer.data(), at}, range);
+    if (access.is_write) route.pack_b({access.data, 0}, range, buffer.data());
     const Offset ahead = access.is_write ? access.bytes - range.to : 0;
     WEIR_RETURN_IF_ERROR(move({access.is_write, access.from + at, length, buffer.data(), ahead}));
-    if (!access.is_write) plan.run({buffer.data(), at}, {access.data, 0}, range);
+    if (!access.is_write) route.unpack_b(buffer.data(), range, {access.data, 0});
     Counters::add(counters_.gathered_bytes, length);
   }
   return Status::ok();
 }
 
-Status BoundView::access_in_pieces(Access access) {
+Status BoundView::access_in_pieces(ViewAccess access) {
   WEIR_RETURN_IF_ERROR(check_memory(access.is_write, access.bytes, *access.pieces));
   Counters::add(counters_.calls, 1);
   if (access.pieces->is_contiguous(0, access.bytes)) return move(in_one(access));
@@ -263,7 +266,7 @@ Status BoundView::write(Offset from, Offset bytes, const ConstMemory& memory) {
   return access_in_pieces({true, from, bytes, never_written(memory.data), 0, &memory.layout});
 }
 
-std::shared_ptr<UnderWay> BoundView::start_in_pieces(Access access) {
+std::shared_ptr<UnderWay> BoundView::start_in_pieces(ViewAccess access) {
   Status status = check_memory(access.is_write, access.bytes, *access.pieces);
   if (status.is_ok()) status = check(access);
   if (!status.is_ok()) return std::make_shared<Operation>(std::move(status));
@@ -271,10 +274,9 @@ std::shared_ptr<UnderWay> BoundView::start_in_pieces(Access access) {
   Counters::add(counters_.calls, 1);
   const Result<bool> is_moved = move_in_pieces(access);
   if (!is_moved.is_ok() || *is_moved) return std::make_shared<Operation>(is_moved.status());
-  Result<transfer::Plan> plan = plan_of(*access.pieces, access.is_write);
-  if (!plan.is_ok()) return std::make_shared<Operation>(plan.status());
+  transfer::Route route = route_of(*access.pieces);
   access.pieces = nullptr;
-  auto operation = std::make_shared<WindowedOperation>(shared_from_this(), access, *std::move(plan), window_bytes());
+  auto operation = std::make_shared<WindowedOperation>(shared_from_this(), access, std::move(route), window_bytes());
   operation->start();
   return operation;
 }

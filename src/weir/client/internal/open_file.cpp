@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include <weir/base/text.h>
-#include <weir/client/internal/about.h>
 #include <weir/client/internal/bound_view.h>
 #include <weir/log/log.h>
+#include <weir/wire/about.h>
 
 namespace weir::client::internal {
 
@@ -75,7 +74,7 @@ Result<Rest> rest_of(const layout::Element& element, Offset size, Offset end) {
 
 }  // namespace
 
-Incarnation::Incarnation(const wire::AttributesT& attributes, layout::Partition layout,
+Incarnation::Incarnation(const Session& session, const wire::AttributesT& attributes, layout::Partition layout,
                          std::shared_ptr<Unsynced> unsynced)
     : file_(attributes.file),
       data_(attributes.data),
@@ -83,9 +82,20 @@ Incarnation::Incarnation(const wire::AttributesT& attributes, layout::Partition 
       targets_(attributes.targets),
       stores_(attributes.stores),
       attributes_(attributes),
-      unsynced_(std::move(unsynced)) {}
+      capability_(session.server_count(), attributes.capability),
+      unsynced_(std::move(unsynced)) {
+  for (const std::uint32_t target : targets_) servers_.push_back(session.server_of(target));
+  attributes_.capability.clear();
+}
 
-Result<std::shared_ptr<Incarnation>> Incarnation::create(const std::string& path, const wire::AttributesT& attributes,
+wire::AttributesT Incarnation::description() const {
+  wire::AttributesT description = attributes_;
+  description.capability = capability_.bytes();
+  return description;
+}
+
+Result<std::shared_ptr<Incarnation>> Incarnation::create(const Session& session, const std::string& path,
+                                                         const wire::AttributesT& attributes,
                                                          std::shared_ptr<Unsynced> unsynced) {
   if (attributes.is_directory) return Status(ErrorCode::kIsDirectory, concat("open ", path, ": it is a directory"));
   WEIR_TRY(layout::Partition layout, wire::to_partition(attributes.layout));
@@ -93,7 +103,7 @@ Result<std::shared_ptr<Incarnation>> Incarnation::create(const std::string& path
     return corrupt(
         concat("open ", path, ": ", attributes.targets.size(), " targets for ", layout.element_count(), " subfiles"));
   }
-  return std::shared_ptr<Incarnation>(new Incarnation(attributes, std::move(layout), std::move(unsynced)));
+  return std::shared_ptr<Incarnation>(new Incarnation(session, attributes, std::move(layout), std::move(unsynced)));
 }
 
 SubfileSlot& Incarnation::slot(std::uint32_t element) {
@@ -105,22 +115,23 @@ SubfileSlot& Incarnation::slot(std::uint32_t element) {
 
 Incarnation::Place Incarnation::place(Session& session) {
   if (const Place known = place_.load(std::memory_order_relaxed); known != Place::kUnknown) return known;
-  const std::vector<ServerSelf> servers = session.servers();
+  const std::vector<TargetSelf> targets = session.targets();
   const std::string here = FileSystem::this_host();
   Place place = Place::kMemoryOfHost;
   for (const std::uint32_t target : targets_) {
-    if (target >= servers.size() || servers[target].store == 0) return Place::kUnknown;
-    const ServerSelf& server = servers[target];
-    place = std::min(place, !server.is_memory     ? Place::kKept
-                            : server.host != here ? Place::kMemory
-                                                  : Place::kMemoryOfHost);
+    if (target >= targets.size() || targets[target].store == 0) return Place::kUnknown;
+    const TargetSelf& self = targets[target];
+    place = std::min(place, !self.is_memory ? Place::kKept : self.host != here ? Place::kMemory : Place::kMemoryOfHost);
   }
   place_ = place;
   return place;
 }
 
 OpenFile::OpenFile(std::shared_ptr<Session> session, std::string path, std::shared_ptr<Incarnation> incarnation)
-    : session_(std::move(session)), path_(std::move(path)), incarnation_(std::move(incarnation)) {}
+    : session_(std::move(session)),
+      path_(std::move(path)),
+      rights_(incarnation->attributes().rights),
+      incarnation_(std::move(incarnation)) {}
 
 std::shared_ptr<Incarnation> OpenFile::incarnation() const {
   const std::lock_guard lock(mutex_);
@@ -132,6 +143,7 @@ Result<std::shared_ptr<Incarnation>> OpenFile::refresh(const std::shared_ptr<Inc
   wire::LookupT lookup;
   lookup.path = path_;
   lookup.file = stale->file();  // it may have another name by now
+  lookup.capability = stale->capability().bytes();
   const auto attributes = session_->call<wire::AttributesT>(0, std::move(lookup));
   if (attributes.status().code() == ErrorCode::kNotFound) {
     return Status(ErrorCode::kStale, concat(path_, " was removed; if there is a file of that name, open it again"));
@@ -148,8 +160,11 @@ Status OpenFile::refresh(const wire::AttributesT& attributes) {
 
 Result<std::shared_ptr<Incarnation>> OpenFile::replace(const std::shared_ptr<Incarnation>& stale,
                                                        const wire::AttributesT& attributes) {
-  if (attributes.data == stale->data()) return stale;
-  WEIR_TRY(auto fresh, Incarnation::create(path_, attributes, stale->unsynced()));
+  if (attributes.data == stale->data()) {
+    if (!attributes.capability.empty()) stale->capability().renew(attributes.capability);
+    return stale;
+  }
+  WEIR_TRY(auto fresh, Incarnation::create(*session_, path_, attributes, stale->unsynced()));
   const std::lock_guard lock(mutex_);
   if (incarnation_ == stale) incarnation_ = std::move(fresh);
   return incarnation_;
@@ -159,12 +174,13 @@ Result<std::shared_ptr<Incarnation>> OpenFile::await_change(const std::shared_pt
                                                             Patience& patience) {
   WEIR_TRY(auto current, refresh(stale));
   if (current != stale) return current;
-  const auto left = patience.deadline - net::Clock::now();
-  if (left <= net::Clock::duration::zero()) {
-    return Status(ErrorCode::kUnavailable,
-                  concat(path_, ": layout change still in progress; nothing was written; retry"));
+  const runtime::Runtime& runtime = session_->options().runtime;
+  const runtime::TimePoint now = runtime.clock->now();
+  if (patience.deadline <= now) {
+    return Status(ErrorCode::kUnavailable, concat(path_, ": layout change still in progress (", patience.reason,
+                                                  "); nothing was written; retry"));
   }
-  std::this_thread::sleep_for(std::min<net::Clock::duration>(patience.pause, left));
+  runtime.executor->sleep_until(std::min(now + patience.pause, patience.deadline));
   patience.waited += patience.pause;
   if (patience.waited >= patience.next_look) {
     patience.next_look *= 2;
@@ -174,7 +190,7 @@ Result<std::shared_ptr<Incarnation>> OpenFile::await_change(const std::shared_pt
   return current;
 }
 
-Status end_abandoned_relayouts(Session& session, const Incarnation& file) {
+Status end_abandoned_relayouts(Session& session, Incarnation& file) {
   std::vector<Outgoing> looks = calls_to_subfiles(session, file, [&](std::uint32_t element) {
     wire::InspectT inspect;
     inspect.subfile = to_wire(file.subfile(element));
@@ -196,6 +212,7 @@ Status end_abandoned_relayouts(Session& session, const Incarnation& file) {
     if (!ended.is_ok() && ended.code() != ErrorCode::kStale) return ended;
     wire::LookupT lookup;
     lookup.file = file.file();
+    lookup.capability = file.capability().bytes();
     WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(lookup)));
     if (now.data != file.data())
       return Status::ok();  // it was done: the fences stay until the old subfiles are removed
@@ -205,8 +222,12 @@ Status end_abandoned_relayouts(Session& session, const Incarnation& file) {
       lower.action = wire::FenceAction::Lower;
       lower.subfile = to_wire(file.subfile(element));
       lower.token = token;
-      lowers.push_back(
-          {file.server_of(element), wire::encode_request(std::move(lower), session.timeout_ms()), {}, {}, {}});
+      lowers.push_back({file.server_of(element),
+                        wire::encode_request(std::move(lower), session.timeout_ms()),
+                        {},
+                        {},
+                        {},
+                        &file.capability()});
     }
     WEIR_RETURN_IF_ERROR(session.run_all(lowers));
     WEIR_LOG_WARN(
@@ -230,7 +251,7 @@ std::optional<Offset> mapped_size(Session& session, Incarnation& file) {
   if (!session.options().direct || file.place(session) != Incarnation::Place::kMemoryOfHost) return std::nullopt;
   Offset size = 0;
   for (std::uint32_t element = 0; element < file.element_count(); ++element) {
-    const Target target{file.server_of(element), file.store_of(element), file.subfile(element)};
+    const Target target{file.server_of(element), file.store_of(element), file.subfile(element), &file.capability()};
     // Some of these uses make it worth mapping.
     const auto memory = file.slot(element).memory(session, target, 0, 0, 0).memory;
     if (!memory || memory->is_gone() || !memory->is_alive()) return std::nullopt;
@@ -325,7 +346,8 @@ Status OpenFile::preallocate(Offset size) {
     end.subfile = to_wire(file.subfile(0));
     end.file_end = size;
     Outgoing call{
-        file.server_of(0), wire::encode_request(std::move(end), session_->timeout_ms(), file.store_of(0)), {}, {}, {}};
+        file.server_of(0), wire::encode_request(std::move(end), session_->timeout_ms(), file.store_of(0)), {}, {}, {},
+        &file.capability()};
     return run_changes(file, {&call, 1});
   });
 }
@@ -391,7 +413,7 @@ Status OpenFile::sync() {
       wire::SyncT sync;
       sync.subfile = to_wire(file.subfile(element));
       if (session_->keeps_about() && !file.is_described()) {
-        sync.about = about_of(path_, file.attributes(), element);
+        sync.about = wire::about_of(path_, file.attributes(), element);
       }
       return sync;
     });
@@ -418,21 +440,6 @@ Status OpenFile::sync() {
     WEIR_RETURN_IF_ERROR(std::move(lost_status));
     return check_boots(elsewhere);
   });
-}
-
-Status remove_subfiles(Session& session, const Incarnation& file) {
-  std::vector<Outgoing> calls = calls_to_subfiles(
-      session, file,
-      [&](std::uint32_t element) {
-        wire::RemoveSubfileT remove;
-        remove.subfile = to_wire(file.subfile(element));
-        return remove;
-      },
-      AnyStore::kYes);
-  const Status status = session.run_all(calls);
-  if (status.is_ok()) return status;
-  return {status.code(), concat("some subfiles of data ", file.data(),
-                                " are left over (weir fsck --repair moves them to /lost+found): ", status.message())};
 }
 
 }  // namespace weir::client::internal

@@ -10,18 +10,22 @@
 #include <vector>
 
 #include <weir/client/internal/session.h>
-#include <weir/client/internal/shared_subfile.h>
+#include <weir/client/internal/subfile_slot.h>
 #include <weir/client/internal/unsynced.h>
 #include <weir/layout/partition.h>
 
 namespace weir::client::internal {
+
+/// Rights to the bytes of a file, as wire::Attributes has them.
+inline constexpr std::uint8_t kToWrite = 2;
+inline constexpr std::uint8_t kToRead = 4;
 
 /// A file with one layout: after a relayout it is another.  \threadsafety Safe from any thread.
 class Incarnation {
  public:
   /// \error kIsDirectory, kCorrupt
   static Result<std::shared_ptr<Incarnation>> create(
-      const std::string& path, const wire::AttributesT& attributes,
+      const Session& session, const std::string& path, const wire::AttributesT& attributes,
       std::shared_ptr<Unsynced> unsynced = std::make_shared<Unsynced>(0));
 
   [[nodiscard]] std::uint64_t file() const { return file_; }
@@ -29,7 +33,7 @@ class Incarnation {
   [[nodiscard]] const layout::Partition& layout() const { return layout_; }
   [[nodiscard]] std::uint32_t element_count() const { return static_cast<std::uint32_t>(targets_.size()); }
   [[nodiscard]] const std::vector<std::uint32_t>& targets() const { return targets_; }
-  [[nodiscard]] std::uint32_t server_of(std::uint32_t element) const { return targets_[element]; }
+  [[nodiscard]] std::uint32_t server_of(std::uint32_t element) const { return servers_[element]; }
   /// The store that its bytes are in; 0: not known.
   [[nodiscard]] std::uint64_t store_of(std::uint32_t element) const {
     return element < stores_.size() ? stores_[element] : 0;
@@ -49,19 +53,26 @@ class Incarnation {
 
   /// As they were when the file was looked up.
   [[nodiscard]] const wire::AttributesT& attributes() const { return attributes_; }
+  /// For calls about its subfiles.
+  [[nodiscard]] Capability& capability() { return capability_; }
+  /// Its attributes, for another process of the same user.
+  [[nodiscard]] wire::AttributesT description() const;
   /// Whether its stores were told what is known of it.
   [[nodiscard]] bool is_described() const { return is_described_.load(std::memory_order_relaxed); }
   void note_described() { is_described_.store(true, std::memory_order_relaxed); }
 
  private:
-  Incarnation(const wire::AttributesT& attributes, layout::Partition layout, std::shared_ptr<Unsynced> unsynced);
+  Incarnation(const Session& session, const wire::AttributesT& attributes, layout::Partition layout,
+              std::shared_ptr<Unsynced> unsynced);
 
   std::uint64_t file_;
   std::uint64_t data_;
   layout::Partition layout_;
   std::vector<std::uint32_t> targets_;
+  std::vector<std::uint32_t> servers_;  // that have them
   std::vector<std::uint64_t> stores_;
-  wire::AttributesT attributes_;
+  wire::AttributesT attributes_;  // without the capability
+  Capability capability_;
   std::atomic<bool> is_described_{false};
   std::shared_ptr<Unsynced> unsynced_;
   std::atomic<Place> place_{Place::kUnknown};
@@ -74,19 +85,18 @@ inline std::unique_ptr<wire::Subfile> to_wire(storage::SubfileId id) {
   return std::make_unique<wire::Subfile>(id.file, id.element);
 }
 
-/// Whether the store must be the one that the subfile was put into.
-enum class AnyStore { kNo, kYes };
-
 /// A call to every subfile of a file: `make(element)` is the table for one.
 template <typename Make>
-std::vector<Outgoing> calls_to_subfiles(const Session& session, const Incarnation& file, Make make,
-                                        AnyStore any = AnyStore::kNo) {
+std::vector<Outgoing> calls_to_subfiles(const Session& session, Incarnation& file, Make make) {
   std::vector<Outgoing> calls;
   calls.reserve(file.element_count());
   for (std::uint32_t element = 0; element < file.element_count(); ++element) {
-    const std::uint64_t store = any == AnyStore::kYes ? 0 : file.store_of(element);
-    calls.push_back(
-        {file.server_of(element), wire::encode_request(make(element), session.timeout_ms(), store), {}, {}, {}});
+    calls.push_back({file.server_of(element),
+                     wire::encode_request(make(element), session.timeout_ms(), file.store_of(element)),
+                     {},
+                     {},
+                     {},
+                     &file.capability()});
   }
   return calls;
 }
@@ -97,6 +107,7 @@ struct Patience {
   std::chrono::milliseconds pause{1};  ///< The next one.
   std::chrono::milliseconds waited{0};
   std::chrono::milliseconds next_look{100};  ///< When it has waited for so long: at who holds the fences.
+  std::string reason{};                      ///< As the server has it.
 };
 
 /// \threadsafety Safe from any thread.
@@ -105,6 +116,8 @@ class OpenFile {
   OpenFile(std::shared_ptr<Session> session, std::string path, std::shared_ptr<Incarnation> incarnation);
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// To its bytes, as long as it is open.
+  [[nodiscard]] std::uint8_t rights() const { return rights_; }
   [[nodiscard]] Session& session() const { return *session_; }
   [[nodiscard]] const std::shared_ptr<Session>& shared_session() const { return session_; }
   [[nodiscard]] std::shared_ptr<Incarnation> incarnation() const;
@@ -121,6 +134,7 @@ class OpenFile {
     for (auto current = incarnation();;) {
       Status status = work(*current);
       if (status.code() != ErrorCode::kStale) return status;
+      patience.reason = status.message();
       WEIR_TRY(current, await_change(current, patience));
     }
   }
@@ -152,6 +166,7 @@ class OpenFile {
 
   std::shared_ptr<Session> session_;
   std::string path_;
+  const std::uint8_t rights_;
   mutable std::mutex mutex_;
   std::shared_ptr<Incarnation> incarnation_;
   std::atomic<bool> is_name_durable_{false};  // once it is, it stays: only Create is answered before it is durable
@@ -159,13 +174,10 @@ class OpenFile {
 
 /// Ends relayouts of the file that have lost their client just before their last step: whether they were done is
 /// decided, and fences that nobody needs any more are lowered.  Nothing if there is none.
-Status end_abandoned_relayouts(Session& session, const Incarnation& file);
+Status end_abandoned_relayouts(Session& session, Incarnation& file);
 
 /// The largest end of the file that its subfiles know.
 Result<Offset> size_of(Session& session, Incarnation& file);
-
-/// Removes all its subfiles.  \error names what is left over
-Status remove_subfiles(Session& session, const Incarnation& file);
 
 /// Bytes of a subfile that a file of `size` bytes can have: all offsets of bytes below `size` are less.
 Offset room_for(const layout::Element& element, Offset size);

@@ -18,16 +18,16 @@ constexpr Offset kSliceAlign = 4096;
 
 }  // namespace
 
-Operation::Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const Access& access,
-                     std::vector<Part*> parts, Offset moved)
+Operation::Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const ViewAccess& access,
+                     std::vector<BoundSubfile*> parts, Offset moved)
     : view_(std::move(view)), binding_(std::move(binding)), access_(access), parts_(std::move(parts)), moved_(moved) {}
 
 Operation::~Operation() { (void)finish(); }
 
 Counters& Operation::counters() const { return view_->counters(); }
 
-void Operation::cut(Part& part, Range range) {
-  const Offset bytes = part.packing->bytes(range);
+void Operation::cut(BoundSubfile& part, Range range) {
+  const Offset bytes = part.route.bytes(range);
   if (bytes == 0) return;
   Offset middle = (range.from + (range.to - range.from) / 2) / kSliceAlign * kSliceAlign;
   if (middle <= range.from) middle = range.from + (range.to - range.from) / 2;
@@ -36,18 +36,17 @@ void Operation::cut(Part& part, Range range) {
     return cut(part, {middle, range.to});
   }
   waiting_.push_back(slices_.size());
-  slices_.push_back({&part, range, bytes, part.packing->direct_a(range), {}, 0});
+  slices_.push_back({&part, range, bytes, part.route.direct_a(range), {}, 0});
 }
 
 void Operation::start() {
   if (view_ == nullptr) return;
-  std::vector<Part*> complex;
-  std::vector<Part*> known;
-  for (Part* part : parts_) (part->packing ? known : complex).push_back(part);
+  std::vector<BoundSubfile*> complex;
+  std::vector<BoundSubfile*> known;
+  for (BoundSubfile* part : parts_) (part->route.is_listed() ? complex : known).push_back(part);
   if (!complex.empty()) fail(move_pieces(*binding_, {&access_, 1}, complex, counters()));
-  if (!known.empty() && status_.is_ok()) fail(binding_->announce(known, counters()));
   if (!status_.is_ok()) return;
-  for (Part* part : known) cut(*part, access_.range());
+  for (BoundSubfile* part : known) cut(*part, access_.range());
   start_slices();
 }
 
@@ -81,7 +80,7 @@ void Operation::start_slice(std::size_t index) {
   auto range = std::make_unique<wire::Range>(slice.range.from, slice.range.to);
   if (access_.is_write) {
     if (!slice.direct) {
-      slice.part->packing->pack_a({access_.data, access_.from}, slice.range, memory);
+      slice.part->route.pack_a({access_.data, access_.from}, slice.range, memory);
     }
     wire::WriteViewT table;
     table.view = slice.part->view_id;
@@ -98,13 +97,25 @@ void Operation::start_slice(std::size_t index) {
   }
   Counters::add(counters().messages, 1);
   Counters::add(counters().index_bytes, static_cast<std::int64_t>(call.head.size()));
-  call.done = [this, index](Result<net::Reply> reply) { ended_.push_back({index, std::move(reply)}); };
+  call.done = [this, index](Result<net::Reply> reply) {
+    binding_->session().tell(has_ended_, [&] {
+      ended_.push_back({index, std::move(reply)});
+      if (watcher_ != nullptr) binding_->session().queue(*watcher_);
+      return true;
+    });
+  };
   ++busy_[slice.part->server];
   ++under_way_;
-  session.start(slice.part->server, slice.part->registered.load(), std::move(call));
+  session.start({slice.part->server, std::move(call), 0, binding_->announcement(*slice.part, counters()),
+                 &binding_->file()->capability()});
+}
+
+void Operation::set_watcher(Watcher& watcher) {
+  if (binding_) binding_->session().locked([&] { watcher_ = &watcher; });
 }
 
 void Operation::collect() {
+  if (under_way_ == 0) return;
   std::vector<Ended> ended;
   binding_->session().locked([&] { ended.swap(ended_); });
   for (const Ended& item : ended) {
@@ -116,23 +127,21 @@ void Operation::collect() {
 }
 
 void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& result) {
-  const Session& session = binding_->session();
+  Session& session = binding_->session();
   auto head = session.decode(slice.part->server, result);
-  // The connection is gone, or was made again and does not know the view: once more.
+  // The connection is gone, or does not know the view: once more, and the server is told of the view again.
   const ErrorCode code = head.status().code();
   const bool is_lost = code == ErrorCode::kUnavailable || code == ErrorCode::kNotFound;
   if (is_lost && ++slice.attempts == 1 && status_.is_ok()) {
-    if (code == ErrorCode::kNotFound) slice.part->registered = 0;
+    if (code == ErrorCode::kNotFound) slice.part->known = 0;
     if (access_.is_write) {  // sent, and now once more
       Counters::add(counters().moved_bytes, slice.bytes);
       Counters::add(counters().extra_bytes, slice.bytes);
     }
     slice.buffer = {};
-    Part* part = slice.part;
-    fail(binding_->make_known({&part, 1}, counters()));
-    if (status_.is_ok()) waiting_.push_back(index);
-    return;
+    return waiting_.push_back(index);
   }
+  if (code == ErrorCode::kNotFound) return fail(binding_->refusal(*slice.part, head.status()));
   if (!head.is_ok()) return fail(head.status());
   if (head->answer.AsDone() == nullptr)
     return fail(corrupt(session.name_of(slice.part->server) + ": not an answer to this"));
@@ -144,7 +153,7 @@ void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& r
           concat(session.name_of(slice.part->server), ": ", result->body_bytes, " bytes instead of ", slice.bytes)));
     }
     if (!slice.direct) {
-      slice.part->packing->unpack_a(slice.buffer.data(), slice.range, {access_.data, access_.from});
+      slice.part->route.unpack_a(slice.buffer.data(), slice.range, {access_.data, access_.from});
     }
   }
   slice.buffer = {};
@@ -170,7 +179,7 @@ bool Operation::test() {
 
 Status Operation::finish() {
   while (!is_done()) {
-    if (under_way_ > 0) binding_->session().run_until([&] { return !ended_.empty(); });
+    if (under_way_ > 0) binding_->session().wait(has_ended_);
     collect();
     start_slices();
   }
@@ -205,7 +214,7 @@ struct PieceMessage {
   std::size_t bytes = 0;
   Offset file_end = 0;
   BufferPool::Buffer buffer;
-  Part* part = nullptr;
+  BoundSubfile* part = nullptr;
 };
 
 class PieceMover {
@@ -213,13 +222,12 @@ class PieceMover {
   PieceMover(Binding& binding, bool is_write, Counters& counters)
       : binding_(binding), is_write_(is_write), counters_(counters) {}
 
-  Status move(Part& part, std::span<const Access> accesses) {
+  Status move(BoundSubfile& part, std::span<const ViewAccess> accesses) {
     PieceMessage message;
     message.part = &part;
-    for (const Access& access : accesses) {
+    for (const ViewAccess& access : accesses) {
       message.file_end = std::max(message.file_end, binding_.file_end(access.range()));
-      layout::PieceCursor cursor(binding_.view(), part.sequence, layout::Order::kA,
-                                 {.file = {}, .a = access.range(), .b = {}});
+      layout::PieceCursor cursor = part.route.pieces(access.range());
       while (const auto piece = cursor.next()) {
         WEIR_RETURN_IF_ERROR(
             add(message, piece->b, access.data + (piece->a - access.from), static_cast<std::size_t>(piece->length)));
@@ -297,7 +305,7 @@ class PieceMover {
       if (is_write_) gather(message);
       Counters::add(counters_.gathered_bytes, static_cast<std::int64_t>(message.bytes));
     }
-    Outgoing call{message.part->server, {}, {}, {}, {}};
+    Outgoing call{message.part->server, {}, {}, {}, {}, &binding_.file()->capability()};
     if (is_write_) {
       wire::WritePiecesT table;
       table.subfile = to_wire(message.part->subfile);
@@ -347,11 +355,11 @@ class PieceMover {
 
 }  // namespace
 
-Status move_pieces(Binding& binding, std::span<const Access> accesses, std::span<Part* const> parts,
+Status move_pieces(Binding& binding, std::span<const ViewAccess> accesses, std::span<BoundSubfile* const> parts,
                    Counters& counters) {
   if (accesses.empty()) return Status::ok();
   PieceMover mover(binding, accesses.front().is_write, counters);
-  for (Part* part : parts) WEIR_RETURN_IF_ERROR(mover.move(*part, accesses));
+  for (BoundSubfile* part : parts) WEIR_RETURN_IF_ERROR(mover.move(*part, accesses));
   return mover.finish();
 }
 

@@ -25,6 +25,10 @@ class UnderWay {
   virtual bool test() = 0;
   /// Until done; an access that met a stale layout is done again with the new one.
   virtual Status wait() = 0;
+  /// Null: done from the start.
+  [[nodiscard]] virtual Session* session() const = 0;
+  /// Whenever test() may get further, the watcher's work is queued.  `watcher` stays until it is done.
+  virtual void set_watcher(Watcher& watcher) = 0;
 };
 
 /// \threadsafety One thread at a time.
@@ -33,8 +37,8 @@ class Operation final : public UnderWay {
   /// Done already.
   explicit Operation(Status status) : status_(std::move(status)) {}
   /// Moves the bytes that `parts` have of `access`; others were moved before.
-  Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const Access& access,
-            std::vector<Part*> parts, Offset moved);
+  Operation(std::shared_ptr<BoundView> view, std::shared_ptr<Binding> binding, const ViewAccess& access,
+            std::vector<BoundSubfile*> parts, Offset moved);
   ~Operation() override;  ///< Waits.
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -42,6 +46,8 @@ class Operation final : public UnderWay {
   void start();
   bool test() override;
   Status wait() override;
+  [[nodiscard]] Session* session() const override { return binding_ ? &binding_->session() : nullptr; }
+  void set_watcher(Watcher& watcher) override;
   /// The same, but tells of the stale layout.
   Status finish();
   /// As far as answers were let in.
@@ -49,7 +55,7 @@ class Operation final : public UnderWay {
 
  private:
   struct Slice {
-    Part* part;
+    BoundSubfile* part;
     Range range;
     Offset bytes;
     std::optional<Offset> direct;  // where in the view the bytes lie in one
@@ -61,7 +67,7 @@ class Operation final : public UnderWay {
     Result<net::Reply> result;
   };
 
-  void cut(Part& part, Range range);
+  void cut(BoundSubfile& part, Range range);
   void start_slices();
   void start_slice(std::size_t index);
   void collect();
@@ -71,20 +77,23 @@ class Operation final : public UnderWay {
 
   std::shared_ptr<BoundView> view_;
   std::shared_ptr<Binding> binding_;
-  Access access_;
-  std::vector<Part*> parts_;
-  Offset moved_ = 0;  // in vain, if the layout is found to be stale
+  ViewAccess access_;
+  std::vector<BoundSubfile*> parts_;
+  Offset moved_ = 0;  // wasted if the layout turns out to be stale
   std::vector<Slice> slices_;
   std::deque<std::size_t> waiting_;
   std::map<std::uint32_t, int> busy_;  // slices under way by server
   std::size_t under_way_ = 0;
-  std::vector<Ended> ended_;  // with the session locked
   Status status_;
+  // With the session locked:
+  Signal has_ended_;
+  std::vector<Ended> ended_;
+  Watcher* watcher_ = nullptr;
 };
 
 /// Several accesses piece by piece, all those of one subfile in as few messages as they fit in: for many small ones,
 /// and for patterns that are too complex to be kept.
-Status move_pieces(Binding& binding, std::span<const Access> accesses, std::span<Part* const> parts,
+Status move_pieces(Binding& binding, std::span<const ViewAccess> accesses, std::span<BoundSubfile* const> parts,
                    Counters& counters);
 
 }  // namespace weir::client::internal

@@ -1,7 +1,6 @@
 #include <weir/client/internal/progress_thread.h>
 
-#include <csignal>
-#include <system_error>
+#include <utility>
 
 #include <weir/log/log.h>
 
@@ -9,54 +8,65 @@ namespace weir::client::internal {
 
 namespace {
 
-// So long nobody has looked before it does: programs that test or wait do without it.
 constexpr std::chrono::milliseconds kPause{20};
 
 }  // namespace
 
-void ProgressThread::wake() {
-  if (is_wanted_.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(mutex_);
-  is_wanted_ = true;
-  if (!is_made_) make_thread();
-  changed_.notify_one();
-}
-
-// Signals are the program's: its own threads get them.
-void ProgressThread::make_thread() {
-  is_made_ = true;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  } catch (const std::system_error& error) {
-    WEIR_LOG_WARN("client: no thread can be made ({}); accesses under way get on only while the program waits for them",
-                  error.what());
+bool ProgressThread::wake(When when) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_known = is_wanted_ && (is_urgent_ || when == When::kLater);
+    is_wanted_ = true;
+    is_urgent_ = is_urgent_ || when == When::kNow;
+    if (!std::exchange(is_made_, true)) {
+      thread_ = runtime_.executor->start("weir-progress", [this] { run(); });
+      if (thread_ == nullptr) {
+        WEIR_LOG_WARN("client: no thread can be started; accesses in flight advance only while the program waits");
+      }
+    }
+    if (is_known || thread_ == nullptr) return thread_ != nullptr;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  changed_->set();
+  return true;
 }
 
 void ProgressThread::stop() {
-  std::jthread ending;
+  std::unique_ptr<runtime::Thread> ending;
   {
     const std::lock_guard lock(mutex_);
     is_made_ = true;
+    is_stopping_ = true;
     ending = std::move(thread_);
   }
+  changed_->set();
 }
 
-void ProgressThread::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return is_wanted_.load(); })) {
-    changed_.wait_for(lock, stop, kPause, [] { return false; });
-    if (stop.stop_requested()) return;
-    // First: what comes while it looks is not forgotten.
-    is_wanted_ = false;
-    lock.unlock();
-    if (look_(stop)) is_wanted_ = true;
-    lock.lock();
+void ProgressThread::run() {
+  for (;;) {
+    bool is_wanted = false;
+    bool is_urgent = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_stopping_) return;
+      is_wanted = is_wanted_;
+      is_urgent = is_urgent_;
+    }
+    if (!is_wanted) {
+      changed_->wait();
+      continue;
+    }
+    if (!is_urgent && changed_->wait_until(runtime_.clock->now() + kPause)) continue;
+    {
+      // First: what comes while it looks is not forgotten.
+      const std::lock_guard lock(mutex_);
+      if (is_stopping_) return;
+      is_wanted_ = false;
+      is_urgent_ = false;
+    }
+    if (look_()) {
+      const std::lock_guard lock(mutex_);
+      is_wanted_ = true;
+    }
   }
 }
 

@@ -4,44 +4,48 @@
 // their way and answers come in.  Otherwise calls end by their deadline, and others wait for the subfiles that half a
 // write is under way to.
 //
-// One thread, made when it is first needed.  It looks every few milliseconds as long as there are such calls, and
-// sleeps otherwise.
+// One thread, started when it is first needed.
 
-#include <atomic>
-#include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <stop_token>
-#include <thread>
+
+#include <weir/runtime/runtime.h>
 
 namespace weir::client::internal {
 
 /// \threadsafety Safe from any thread.
 class ProgressThread {
  public:
-  /// What is done at every look.  \returns whether it must look again; soon after `stop` it has to return
-  using Look = std::function<bool(const std::stop_token& stop)>;
+  /// What is done at every look.  \returns whether it must look again later; soon after stop() it has to return
+  using Look = std::function<bool()>;
+  enum class When {
+    kLater,  ///< After a pause: programs that test or wait do without it.
+    kNow,
+  };
 
-  explicit ProgressThread(Look look) : look_(std::move(look)) {}
+  ProgressThread(const runtime::Runtime& runtime, Look look) : runtime_(runtime), look_(std::move(look)) {}
   ~ProgressThread() { stop(); }
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  /// There are calls to look after.  Costs next to nothing if that is known.
-  void wake();
+  /// There are calls to look after.  \returns false if there is no thread to do it
+  bool wake(When when);
   /// Waits until it does not look any more.
   void stop();
 
  private:
-  void run(const std::stop_token& stop);
-  void make_thread();  // with the mutex held
+  void run();
 
-  Look look_;
-  std::atomic<bool> is_wanted_{false};
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
+  const runtime::Runtime runtime_;
+  const Look look_;
+  const std::unique_ptr<runtime::Event> changed_ = runtime_.executor->make_event();
+  std::mutex mutex_;  // guards what follows
+  bool is_wanted_ = false;
+  bool is_urgent_ = false;
+  bool is_stopping_ = false;
   bool is_made_ = false;  // or could not be
-  std::jthread thread_;
+  std::unique_ptr<runtime::Thread> thread_;
 };
 
 }  // namespace weir::client::internal

@@ -5,75 +5,65 @@
 //   1. BeginRelayout: the metadata service notes a second set of subfiles, filed under another number.   old layout serves
 //   2. The old subfiles are fenced: from now on, writers wait.                                            old layout serves, and is written
 //                                                                                                         again once the fences have fallen
-//   3. Bytes are copied: a subfile of the new layout is a view of the old file, read in long ranges       the same; new subfiles are found
-//      and written as they come.  What is all zero is not written.  The new subfiles are synced.          by fsck
+//   3. Servers pull: each reads what its new subfiles get from the old ones, and writes it.  The client   the same; the new subfiles go when
+//      asks for ranges and sees no bytes.  The new subfiles are synced.                                   the relayout is cancelled
 //   4. The fences are confirmed: they were up all the time, and stay if a process is gone or restarted.   old layout serves; the next writer, or
 //                                                                                                         fsck, cancels the relayout
-//   5. EndRelayout{commit}: in one step, the new ones are the file.                                       new layout serves; old subfiles
-//   6. The old subfiles are removed; clients that have them open are told that they are stale.            are found by fsck, and fenced
+//   5. EndRelayout{commit}: in one step, the new ones are the file.  Server 0 removes the old subfiles;   new layout serves
+//      clients that have them open are told that they are stale.
 //
 // So no write is lost: what was written to an old subfile before its fence was up is copied, and what comes later is
 // refused, as long as the old subfile is there.  Writers look up the file until it has another layout, or can be
 // written again.
 //
-// Until 5, and if that is refused, an error ends with EndRelayout{no commit}, removal of the new subfiles, and the
-// fences lowered.  Whether 5 was done is not known if its answer does not come and the file looks as before: then
-// nothing is removed or lowered, and the next writer (or fsck) decides.  Server 0 serialises commit and cancellation:
+// Until 5, and if that is refused, an error ends with EndRelayout{no commit}, upon which server 0 removes the new
+// subfiles, and the fences lowered.  Whether 5 was done is not known if its answer does not come and the file looks as
+// before: then nothing is lowered, and the next writer (or fsck) decides.  Server 0 serialises commit and cancellation:
 // the first request wins, and later ones are refused.
 
 #include <algorithm>
-#include <cstring>
 
 #include <weir/base/text.h>
-#include <weir/client/internal/about.h>
-#include <weir/client/internal/bound_view.h>
+#include <weir/wire/about.h>
 
 namespace weir::client::internal {
 
 namespace {
 
-constexpr Offset kMostBufferBytes = Offset{4} << 20;
-constexpr Offset kLeastBufferBytes = Offset{64} << 10;
+// What a server pulls at a time: between two of these, progress is told.
+constexpr Offset kStepBytes = Offset{16} << 20;
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() ||
-         (bytes.front() == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
-}
-
+/// Step 3.
 class Copy {
  public:
-  Copy(std::shared_ptr<OpenFile> from, std::shared_ptr<Incarnation> to, const RelayoutOptions& options)
-      : session_(from->session()), from_(std::move(from)), to_(std::move(to)), options_(options) {}
+  Copy(Session& session, const std::string& path, Incarnation& from, Incarnation& to, const RelayoutOptions& options)
+      : session_(session), path_(path), from_(from), to_(to), options_(options), boots_(to.element_count(), 0) {}
 
   Status run() {
-    WEIR_TRY(size_, from_->size());
+    WEIR_TRY(size_, size_of(session_, from_));
     WEIR_RETURN_IF_ERROR(list());
     const std::size_t lanes =
         std::max<std::size_t>(1, std::min<std::size_t>(subfiles_.size(), session_.server_count()));
-    step_ = std::clamp(options_.max_buffer_bytes / static_cast<Offset>(lanes), kLeastBufferBytes, kMostBufferBytes);
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      lanes_.push_back(session_.buffers().take(static_cast<std::size_t>(step_)));
-    }
+    buffer_bytes_ = std::max<Offset>(options_.max_buffer_bytes / static_cast<Offset>(lanes), 1);
     // Neighbouring subfiles are on different targets, so those under way together keep several busy.
     for (std::size_t first = 0; first < subfiles_.size(); first += lanes) {
-      WEIR_RETURN_IF_ERROR(copy_group(std::span(subfiles_).subspan(first, std::min(lanes, subfiles_.size() - first))));
+      WEIR_RETURN_IF_ERROR(pull_group(std::span(subfiles_).subspan(first, std::min(lanes, subfiles_.size() - first))));
     }
-    return finish();
+    return sync();
   }
+
+  /// \error kIoError if a server was started again between its first bytes and their sync: they may be lost
+  [[nodiscard]] Status check_boots() const { return boots_status_; }
 
  private:
   struct Subfile {
     std::uint32_t element = 0;
     Offset length = 0;
   };
-  struct Lane {
-    const Subfile* subfile;
-    std::shared_ptr<BoundView> view;
-  };
 
   Status list() {
-    for (std::uint32_t element = 0; element < to_->element_count(); ++element) {
-      WEIR_TRY(const layout::Element sequence, to_->layout().element(element));
+    for (std::uint32_t element = 0; element < to_.element_count(); ++element) {
+      WEIR_TRY(const layout::Element sequence, to_.layout().element(element));
       const Offset length = room_for(sequence, size_);
       if (length > 0) subfiles_.push_back({element, length});
       all_ += length;
@@ -81,81 +71,91 @@ class Copy {
     return Status::ok();
   }
 
-  Status copy_group(std::span<const Subfile> group) {
-    std::vector<Lane> lanes;
+  Status pull_group(std::span<const Subfile> group) {
     Offset longest = 0;
-    for (const Subfile& subfile : group) {
-      WEIR_TRY(const layout::Element sequence, to_->layout().element(subfile.element));
-      WEIR_TRY(auto view, BoundView::create(from_, sequence));
-      lanes.push_back({&subfile, std::move(view)});
-      longest = std::max(longest, subfile.length);
-    }
-    for (Offset at = 0; at < longest; at += step_) WEIR_RETURN_IF_ERROR(copy_step(lanes, at));
+    for (const Subfile& subfile : group) longest = std::max(longest, subfile.length);
+    for (Offset at = 0; at < longest; at += kStepBytes) WEIR_RETURN_IF_ERROR(pull_step(group, at));
     return Status::ok();
   }
 
-  Status copy_step(const std::vector<Lane>& lanes, Offset at) {
-    std::vector<std::shared_ptr<Operation>> reads(lanes.size());
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
-      const Offset length = length_at(*lanes[i].subfile, at);
-      if (length > 0) reads[i] = lanes[i].view->start({false, at, length, lanes_[i].data()});
-    }
-    Status status;
-    for (const auto& read : reads) {
-      if (Status ended = read ? read->wait() : Status::ok(); status.is_ok()) status = std::move(ended);
-    }
-    WEIR_RETURN_IF_ERROR(std::move(status));
-    std::vector<Outgoing> writes;
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
-      const Offset length = length_at(*lanes[i].subfile, at);
+  Status pull_step(std::span<const Subfile> group, Offset at) {
+    std::vector<Outgoing> calls;
+    std::vector<std::uint32_t> elements;
+    for (const Subfile& subfile : group) {
+      const Offset length = std::clamp<Offset>(subfile.length - at, 0, kStepBytes);
+      if (length == 0) continue;
+      calls.push_back(pull_of(subfile.element, at, length));
+      elements.push_back(subfile.element);
       done_ += length;
-      const std::span<const std::byte> bytes(lanes_[i].data(), static_cast<std::size_t>(length));
-      if (!is_zero(bytes)) writes.push_back(write_of(lanes[i].subfile->element, at, bytes));
     }
-    WEIR_RETURN_IF_ERROR(session_.run_all(writes));
+    session_.run(calls, Repeat::kSafe);
+    for (std::size_t i = 0; i < calls.size(); ++i) WEIR_RETURN_IF_ERROR(note_boot(elements[i], calls[i]));
     if (options_.progress) options_.progress(done_, all_);
     return Status::ok();
   }
 
-  [[nodiscard]] Offset length_at(const Subfile& subfile, Offset at) const {
-    return std::clamp<Offset>(subfile.length - at, 0, step_);
+  Outgoing pull_of(std::uint32_t element, Offset at, Offset length) {
+    wire::PullT pull;
+    pull.element = element;
+    pull.to = std::make_unique<wire::AttributesT>(to_.attributes());
+    pull.from = std::make_unique<wire::AttributesT>(from_.attributes());
+    pull.range = std::make_unique<wire::Range>(at, at + length);
+    pull.file_end = size_;
+    pull.buffer_bytes = buffer_bytes_;
+    return {to_.server_of(element),
+            wire::encode_request(std::move(pull), session_.timeout_ms(), to_.store_of(element), session_.epoch()),
+            {},
+            {},
+            {},
+            &to_.capability()};
   }
 
-  Outgoing write_of(std::uint32_t element, Offset at, std::span<const std::byte> bytes) const {
-    wire::WritePiecesT write;
-    write.subfile = to_wire(to_->subfile(element));
-    write.pieces.emplace_back(at, at + static_cast<Offset>(bytes.size()));
-    write.file_end = size_;
-    return {to_->server_of(element), wire::encode_request(std::move(write), session_.timeout_ms()), bytes, {}, {}};
+  Status note_boot(std::uint32_t element, const Outgoing& call) {
+    WEIR_TRY(const wire::ReplyHeadT head, session_.decode(call.server, *call.result));
+    const std::uint64_t before = boots_[element] == 0 ? head.boot : boots_[element];
+    boots_[element] = before;
+    if (before == head.boot || !boots_status_.is_ok()) return Status::ok();
+    boots_status_ = {ErrorCode::kIoError,
+                     concat(session_.name_of(call.server), " was started again: bytes that it had pulled may be lost")};
+    return Status::ok();
   }
 
   // The file has its end even if its last bytes were not written, being zero.
-  Status finish() {
+  Status sync() {
     if (!subfiles_.empty()) {
+      const Subfile& first = subfiles_.front();
       wire::TruncateT truncate;
-      truncate.subfile = to_wire(to_->subfile(subfiles_.front().element));
-      truncate.length = subfiles_.front().length;
+      truncate.subfile = to_wire(to_.subfile(first.element));
+      truncate.length = first.length;
       truncate.file_end = size_;
-      const std::uint32_t server = to_->server_of(subfiles_.front().element);
-      WEIR_RETURN_IF_ERROR(session_.call<wire::DoneT>(server, std::move(truncate)).status());
+      WEIR_RETURN_IF_ERROR(session_
+                               .call<wire::DoneT>(to_.server_of(first.element), std::move(truncate), Repeat::kSafe,
+                                                  to_.store_of(first.element), &to_.capability())
+                               .status());
     }
-    std::vector<Outgoing> syncs = calls_to_subfiles(session_, *to_, [&](std::uint32_t element) {
-      wire::SyncT sync;
-      sync.subfile = to_wire(to_->subfile(element));
-      if (session_.keeps_about()) sync.about = about_of(from_->path(), to_->attributes(), element, true);
-      return sync;
+    std::vector<Outgoing> calls = calls_to_subfiles(session_, to_, [&](std::uint32_t element) {
+      wire::SyncT table;
+      table.subfile = to_wire(to_.subfile(element));
+      if (session_.keeps_about()) table.about = wire::about_of(path_, to_.attributes(), element, true);
+      return table;
     });
-    return session_.run_all(syncs);
+    session_.run(calls, Repeat::kSafe);
+    for (std::uint32_t element = 0; element < calls.size(); ++element) {
+      WEIR_RETURN_IF_ERROR(note_boot(element, calls[element]));
+    }
+    return Status::ok();
   }
 
   Session& session_;
-  std::shared_ptr<OpenFile> from_;
-  std::shared_ptr<Incarnation> to_;
+  const std::string& path_;
+  Incarnation& from_;
+  Incarnation& to_;
   const RelayoutOptions& options_;
   std::vector<Subfile> subfiles_;
-  std::vector<BufferPool::Buffer> lanes_;
+  std::vector<std::uint64_t> boots_;  // of the server of each new subfile, when it first answered
+  Status boots_status_;
   Offset size_ = 0;
-  Offset step_ = 0;
+  Offset buffer_bytes_ = 0;  // for each pull
   Offset done_ = 0;
   Offset all_ = 0;
 };
@@ -168,7 +168,7 @@ Result<wire::AttributesT> end(Session& session, const Incarnation& file, bool co
   return session.call<wire::AttributesT>(0, std::move(table), Repeat::kNever);
 }
 
-Status fence(Session& session, const Incarnation& file, wire::FenceAction action, std::uint64_t token) {
+Status fence(Session& session, Incarnation& file, wire::FenceAction action, std::uint64_t token) {
   std::vector<Outgoing> calls = calls_to_subfiles(session, file, [&](std::uint32_t element) {
     wire::FenceT table;
     table.action = action;
@@ -180,11 +180,13 @@ Status fence(Session& session, const Incarnation& file, wire::FenceAction action
 }
 
 // Steps 2 to 4.
-Status copy(const std::shared_ptr<Session>& session, const std::string& path, const std::shared_ptr<Incarnation>& from,
-            const std::shared_ptr<Incarnation>& to, const RelayoutOptions& options) {
-  WEIR_RETURN_IF_ERROR(fence(*session, *from, wire::FenceAction::Raise, to->data()));
-  WEIR_RETURN_IF_ERROR(Copy(std::make_shared<OpenFile>(session, path, from), to, options).run());
-  return fence(*session, *from, wire::FenceAction::Confirm, to->data());
+Status copy(Session& session, const std::string& path, Incarnation& from, Incarnation& to,
+            const RelayoutOptions& options) {
+  WEIR_RETURN_IF_ERROR(fence(session, from, wire::FenceAction::Raise, to.data()));
+  Copy copying(session, path, from, to, options);
+  WEIR_RETURN_IF_ERROR(copying.run());
+  WEIR_RETURN_IF_ERROR(fence(session, from, wire::FenceAction::Confirm, to.data()));
+  return copying.check_boots();
 }
 
 enum class Outcome { kDone, kNotDone, kUnknown };
@@ -201,9 +203,10 @@ Outcome commit(Session& session, const std::string& path, const Incarnation& fil
 
 }  // namespace
 
-Result<wire::AttributesT> look_up(Session& session, const std::string& path) {
+Result<wire::AttributesT> look_up(Session& session, const std::string& path, std::uint8_t access) {
   wire::LookupT lookup;
   lookup.path = path;
+  lookup.access = access;
   return session.call<wire::AttributesT>(0, std::move(lookup));
 }
 
@@ -211,28 +214,25 @@ Status relayout(const std::shared_ptr<Session>& session, const std::string& path
                 const RelayoutOptions& options) {
   WEIR_RETURN_IF_ERROR(layout.validate());
   WEIR_TRY(const wire::AttributesT before, look_up(*session, path));
-  WEIR_TRY(const auto old_file, Incarnation::create(path, before));
+  WEIR_TRY(const auto old_file, Incarnation::create(*session, path, before));
 
-  wire::BeginRelayoutT begin;
-  begin.path = path;
-  begin.layout = wire::to_bytes(layout);
-  begin.targets = options.targets;
-  begin.stores = session->stores();
-  WEIR_TRY(const wire::AttributesT after, session->call<wire::AttributesT>(0, std::move(begin), Repeat::kNever));
-  WEIR_TRY(const auto new_file, Incarnation::create(path, after));
+  const auto begin = [&] {
+    wire::BeginRelayoutT table;
+    table.path = path;
+    table.layout = wire::to_bytes(layout);
+    table.targets = options.targets;
+    table.stores = session->stores();
+    return table;
+  };
+  WEIR_TRY(const wire::AttributesT after, session->call_by_table<wire::AttributesT>(begin, Repeat::kNever));
+  WEIR_TRY(const auto new_file, Incarnation::create(*session, path, after));
 
-  Status status = copy(session, path, old_file, new_file, options);
+  Status status = copy(*session, path, *old_file, *new_file, options);
   const Outcome done = status.is_ok() ? commit(*session, path, *new_file, status) : Outcome::kNotDone;
-  if (done == Outcome::kDone) {
-    // Before the old subfiles go: what is known of these may be all that is left one day.
-    const Result<wire::AttributesT> now = look_up(*session, path);
-    if (session->keeps_about() && now.is_ok()) (void)write_about(*session, path, *now);
-    return remove_subfiles(*session, *old_file);
-  }
+  if (done == Outcome::kDone) return Status::ok();
   if (done == Outcome::kNotDone) {
-    // The first error is the one to tell; what cannot be taken back now is found by fsck.
+    // The first error is the one to tell; what cannot be taken back now is found by the next writer, or by fsck.
     (void)end(*session, *new_file, false);
-    (void)remove_subfiles(*session, *new_file);
     (void)fence(*session, *old_file, wire::FenceAction::Lower, new_file->data());
     return {status.code(), concat("relayout of ", path, ": ", status.message(), "; the old layout still serves")};
   }

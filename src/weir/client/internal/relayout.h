@@ -4,8 +4,8 @@
 
 namespace weir::client::internal {
 
-/// What the metadata service knows of the file at `path`.
-Result<wire::AttributesT> look_up(Session& session, const std::string& path);
+/// What the metadata service knows of the file at `path`.  `access`: as in wire::Lookup.
+Result<wire::AttributesT> look_up(Session& session, const std::string& path, std::uint8_t access = 0);
 
 /// Moves a file to another layout: all or nothing.
 Status relayout(const std::shared_ptr<Session>& session, const std::string& path, const layout::Partition& layout,

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/client/connection_file.h>
+#include <weir/log/log.h>
 #include <weir/storage/store_spec.h>
 
 namespace weir::client::internal {
@@ -14,9 +14,6 @@ namespace {
 
 // The slowest network that a deadline should allow for.
 constexpr Offset kLeastBytesPerMs = 10000;
-// How long a thread sleeps with the session locked before it lets others in.
-constexpr std::chrono::microseconds kTurn{500};
-constexpr std::chrono::milliseconds kProgressTurn{1};
 constexpr std::size_t kMostUnderWay = 256;
 
 bool is_address(const std::string& text) { return text.starts_with("tcp:") || text.starts_with("local:"); }
@@ -37,55 +34,20 @@ Status renamed(const Status& status, const std::string& prefix) {
 
 }  // namespace
 
-// ---------------------------------------------------------------- small parts
-
-void FairMutex::lock() {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t ticket = next_.fetch_add(1);
-  turn_.wait(lock, [&] { return serving_.load() == ticket; });
-}
-
-void FairMutex::unlock() {
-  {
-    const std::lock_guard lock(mutex_);
-    serving_.fetch_add(1);
-  }
-  if (next_.load() != serving_.load()) turn_.notify_all();
-}
-
-BufferPool::Buffer BufferPool::take(std::size_t bytes) {
-  if (bytes > kBytes) return {nullptr, std::unique_ptr<std::byte[]>(new std::byte[bytes])};
-  {
-    const std::lock_guard lock(mutex_);
-    if (!kept_.empty()) {
-      auto memory = std::move(kept_.back());
-      kept_.pop_back();
-      return {this, std::move(memory)};
-    }
-  }
-  return {this, std::unique_ptr<std::byte[]>(new std::byte[kBytes])};
-}
-
-BufferPool::Buffer::~Buffer() {
-  if (pool_ == nullptr || memory_ == nullptr) return;
-  const std::lock_guard lock(pool_->mutex_);
-  if (pool_->kept_.size() < kMostKept) pool_->kept_.push_back(std::move(memory_));
-}
-
-BufferPool::Buffer& BufferPool::Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(pool_, other.pool_);
-  std::swap(memory_, other.memory_);
-  return *this;
-}
-
 // ---------------------------------------------------------------- making one
 
-Session::Session(ConnectOptions options, net::Key key, std::unique_ptr<net::Caller> caller)
-    : options_(std::move(options)), key_(std::move(key)), caller_(std::move(caller)) {}
+Session::Session(ConnectOptions options, const net::Key& key, std::unique_ptr<net::Caller> caller)
+    : options_(std::move(options)),
+      key_(key.for_clients()),
+      caller_(std::move(caller)),
+      progress_thread_(options_.runtime, [this] { return look_after_calls(); }) {
+  if (!options_.costs) options_.costs.emplace();
+}
 
 Session::~Session() {
+  locked([&] { is_ending_ = true; });
+  caller_->wake();
   progress_thread_.stop();
-  const std::lock_guard lock(mutex_);
   links_.clear();
 }
 
@@ -102,11 +64,43 @@ void Session::set_servers(const std::vector<net::Address>& servers) {
   }
 }
 
-Result<std::shared_ptr<Session>> Session::connect(const ConnectOptions& options) {
-  std::string where = options.file_system.empty() ? environment("WEIR_FS") : options.file_system;
+Status Session::set_table(const wire::MembersT& members) {
+  auto fresh = std::make_shared<TargetTable>();
+  fresh->epoch = members.epoch;
+  fresh->servers.resize(members.targets.size());
+  for (const auto& target : members.targets) {
+    if (target->index >= fresh->servers.size() || target->server >= members.servers.size()) {
+      return corrupt(concat("connect: target ", target->index, " on server ", target->server, " is out of range (",
+                            fresh->servers.size(), " targets, ", members.servers.size(), " servers)"));
+    }
+    fresh->servers[target->index] = target->server;
+  }
+  const std::lock_guard lock(table_mutex_);
+  table_ = std::move(fresh);
+  return Status::ok();
+}
+
+Status Session::refresh_table() {
+  WEIR_TRY(const wire::MembersT members, call<wire::MembersT>(0, wire::MembershipT{}));
+  bool is_same = members.servers.size() == links_.size();
+  for (const auto& server : members.servers) {
+    is_same = is_same && server->index < links_.size() && links_[server->index]->address.text == server->address;
+  }
+  if (!is_same) return {ErrorCode::kUnavailable, "the servers of the file system are others by now: connect again"};
+  return set_table(members);
+}
+
+Result<std::shared_ptr<Session>> Session::connect(const ConnectOptions& given) {
+  ConnectOptions options = given;
+  if (!options.costs) {
+    const Result<model::Io> costs = model::calibrated_io(*options.runtime.settings);
+    if (!costs.is_ok()) WEIR_LOG_WARN("{}; built-in costs are assumed", costs.status().message());
+    options.costs = costs.is_ok() ? *costs : model::Io{};
+  }
+  std::string where = options.file_system.empty() ? options.runtime.settings->get("WEIR_FS") : options.file_system;
   const bool is_default = where.empty();
   if (is_default) {
-    WEIR_TRY(where, default_connection_file());
+    WEIR_TRY(where, default_connection_file(*options.runtime.settings));
   }
   if (!is_address(where)) {
     const Result<ConnectionFile> found = ConnectionFile::read(where);
@@ -119,20 +113,24 @@ Result<std::shared_ptr<Session>> Session::connect(const ConnectOptions& options)
     if (!session.is_ok()) return renamed(session.status(), concat("connect by ", where));
     return session;
   }
-  const std::string key_file = environment("WEIR_KEY_FILE");
+  const std::string key_file = options.runtime.settings->get("WEIR_KEY_FILE");
   if (key_file.empty()) {
     return invalid_argument(concat("connect: ", where, " needs a key; set WEIR_KEY_FILE to the file that has it"));
   }
-  WEIR_TRY(const net::Key key, net::Key::load(key_file));
+  WEIR_TRY(const net::Key key, net::Key::load(key_file, net::Key::Holder::kClients));
   return connect(split(where), key, options);
 }
 
 Result<std::shared_ptr<Session>> Session::connect(const std::vector<net::Address>& servers, const net::Key& key,
                                                   const ConnectOptions& options) {
   if (servers.empty()) return invalid_argument("connect: no address given");
-  WEIR_TRY(std::unique_ptr<net::Caller> caller, net::make_caller(servers.front()));
+  net::Network& network = options.network != nullptr ? *options.network : net::system_network();
+  WEIR_TRY(std::unique_ptr<net::Caller> caller, network.make_caller(servers.front(), options.runtime));
   std::shared_ptr<Session> session(new Session(options, key, std::move(caller)));
   session->set_servers(servers);
+  auto assumed = std::make_shared<TargetTable>();  // as long as nobody has told
+  for (std::uint32_t i = 0; i < servers.size(); ++i) assumed->servers.push_back(i);
+  session->table_ = std::move(assumed);
   // Server 0 knows all servers; asking it also shows whether the key fits, before anything else is tried.
   const Result<wire::MembersT> members = session->call<wire::MembersT>(0, wire::MembershipT{});
   const ErrorCode code = members.status().code();
@@ -145,16 +143,19 @@ Result<std::shared_ptr<Session>> Session::connect(const std::vector<net::Address
       return corrupt(
           concat("connect: server index ", server->index, " is out of range (", addresses.size(), " servers)"));
     addresses[server->index] = {server->address};
-    if (server->index == 0) session->keeps_about_ = server->keeps_about;
   }
   session->set_servers(addresses);
+  for (const auto& target : members->targets) {
+    if (target->server == 0) session->keeps_about_ = target->keeps_about;
+  }
+  WEIR_RETURN_IF_ERROR(session->set_table(*members));
   return session;
 }
 
 // ---------------------------------------------------------------- calls
 
 net::Deadline Session::deadline(Offset bytes) const {
-  return net::Clock::now() + options_.timeout + std::chrono::milliseconds(bytes / kLeastBytesPerMs);
+  return options_.runtime.clock->now() + options_.timeout + std::chrono::milliseconds(bytes / kLeastBytesPerMs);
 }
 
 std::string Session::name_of(std::uint32_t server) const {
@@ -166,132 +167,90 @@ std::uint64_t Session::generation(std::uint32_t server) const {
   return server < links_.size() ? links_[server]->generation.load(std::memory_order_acquire) : 0;
 }
 
-Result<net::Connection*> Session::connected(std::uint32_t server) {
-  if (server >= links_.size()) {
-    return Status(ErrorCode::kUnavailable, concat("there is no server ", server, "; there are ", links_.size()));
-  }
-  Link& link = *links_[server];
-  // The lifeline tells at once what the connection may notice late.
-  const bool is_gone = link.lifeline && !link.lifeline->is_alive();
-  if (link.connection && link.connection->is_open() && !is_gone) return link.connection.get();
-  link.connection.reset();
-  link.lifeline.reset();
-  WEIR_TRY(link.connection, caller_->connect(link.address, key_, net::Clock::now() + options_.timeout));
-  link.self.reset();
-  link.generation.fetch_add(1, std::memory_order_acq_rel);
-  return link.connection.get();
-}
-
-Result<std::shared_ptr<wire::Lifeline>> Session::lifeline(std::uint32_t server, int descriptor) {
+Result<std::shared_ptr<share::Lifeline>> Session::lifeline(std::uint32_t server, int descriptor) {
   const std::lock_guard lock(mutex_);
   Link& link = *links_[server];
   if (!link.lifeline || !link.lifeline->is_of(descriptor)) {
-    WEIR_TRY(link.lifeline, wire::Lifeline::map(descriptor));
+    WEIR_TRY(link.lifeline, share::Lifeline::map(descriptor));
   }
   return link.lifeline;
 }
 
 bool Session::is_connected(std::uint32_t server) {
-  const std::lock_guard lock(mutex_);
-  return links_[server]->connection && links_[server]->connection->is_open();
+  bool is_open = false;
+  run_in_driver([&] { is_open = links_[server]->connection && links_[server]->connection->is_open(); });
+  return is_open;
 }
 
-std::vector<ServerSelf> Session::servers() {
+std::vector<TargetSelf> Session::targets() {
   std::vector<std::optional<ServerSelf>> known;
-  locked([&] {
+  run_in_driver([&] {
     caller_->progress();  // tells which servers are gone
+    const std::lock_guard lock(mutex_);
     for (const auto& link : links_) {
-      const bool is_in_vain = link->self && link->self->store == 0;
-      const bool is_open = link->connection && link->connection->is_open();
-      known.push_back(is_in_vain || is_open ? link->self : std::nullopt);
+      const bool is_in_vain = link->self && !link->self->has_answered;
+      const bool is_current =
+          link->connection && link->connection->is_open() && link->self_generation == link->generation;
+      known.push_back(is_in_vain || is_current ? link->self : std::nullopt);
     }
   });
-  std::vector<ServerSelf> servers;
   for (std::uint32_t i = 0; i < known.size(); ++i) {
-    servers.push_back(known[i] ? *std::move(known[i]) : ask_self(i));
+    if (!known[i]) known[i] = ask_self(i);
   }
-  return servers;
+  const auto now = table();
+  std::vector<TargetSelf> targets(now->servers.size());
+  for (std::uint32_t i = 0; i < targets.size(); ++i) {
+    targets[i].server = now->servers[i];
+    if (targets[i].server >= known.size()) continue;
+    const auto& told = known[targets[i].server]->targets;
+    if (const auto found = told.find(i); found != told.end()) targets[i] = found->second;
+  }
+  return targets;
 }
 
 std::vector<std::uint64_t> Session::stores() {
   std::vector<std::uint64_t> stores;
-  for (const ServerSelf& server : servers()) stores.push_back(server.store);
+  for (const TargetSelf& target : targets()) stores.push_back(target.store);
   return stores;
 }
 
-ServerSelf Session::ask_self(std::uint32_t server) {
+Session::ServerSelf Session::ask_self(std::uint32_t server) {
   const Result<wire::MembersT> members = call<wire::MembersT>(server, wire::MembershipT{});
   ServerSelf self;
   if (members.is_ok() && server < members->servers.size()) {
-    self.store = members->servers[server]->store_id;
-    self.host = members->servers[server]->host;
-    const Result<storage::StoreSpec> store = storage::StoreSpec::parse(members->servers[server]->store);
-    self.is_memory = store.is_ok() && store->is_memory();
+    self.has_answered = true;
+    for (const auto& target : members->targets) {
+      if (target->server != server) continue;
+      const Result<storage::StoreSpec> store = storage::StoreSpec::parse(target->store);
+      self.targets[target->index] = {server, target->store_id, members->servers[server]->host,
+                                     store.is_ok() && store->is_memory()};
+    }
   }
-  locked([&] { links_[server]->self = self; });
+  locked([&] {
+    links_[server]->self = self;
+    links_[server]->self_generation = generation(server);
+  });
   return self;
 }
 
-Result<std::uint64_t> Session::reach(std::uint32_t server) {
-  const std::lock_guard lock(mutex_);
-  const auto connection = connected(server);
-  if (!connection.is_ok()) return renamed(connection.status(), name_of(server));
-  return generation(server);
-}
-
-void Session::start(std::uint32_t server, std::uint64_t expected, net::Call call) {
-  const std::lock_guard lock(mutex_);
-  ++under_way_;
-  call.deadline = deadline();
-  call.patience = options_.timeout;
-  call.done = [this, done = std::move(call.done)](Result<net::Reply> reply) {
-    --under_way_;
-    done(std::move(reply));
-  };
-  const Result<net::Connection*> connection = connected(server);
-  if (!connection.is_ok()) return call.done(connection.status());
-  if (expected != 0 && expected != generation(server)) {
-    return call.done(Status(ErrorCode::kUnavailable, "the connection was made again"));
-  }
-  (*connection)->call(std::move(call));
-}
-
-void Session::locked(const std::function<void()>& work) {
-  const std::lock_guard lock(mutex_);
-  work();
-}
-
-void Session::progress() {
-  const std::lock_guard lock(mutex_);
-  ++visits_;
-  caller_->progress();
-}
-
-// As long as nobody else does.
-bool Session::look_after_calls(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    const std::lock_guard lock(mutex_);
-    if (under_way_ == 0) return false;
-    if (std::exchange(visits_looked_, visits_) != visits_) return true;
-    caller_->progress();
-    if (under_way_ > 0) caller_->wait(net::Clock::now() + kProgressTurn);
-  }
-  return false;
-}
-
-void Session::run_until(const std::function<bool()>& is_ready) {
-  for (;;) {
-    const std::lock_guard lock(mutex_);
-    ++visits_;
-    caller_->progress();
-    if (is_ready()) return;
-    caller_->wait(net::Clock::now() + kTurn);
-    if (is_ready()) return;
-  }
-}
-
 void Session::run_once(std::span<Outgoing*> calls) {
-  std::size_t ended = 0;  // changed with the session locked
+  struct Batch {  // with the session locked
+    Session& session;
+    Signal signal{};
+    std::size_t ended = 0;
+    std::size_t wanted = 0;
+  } batch{*this};
+  const auto wait_for = [&](std::size_t count) {
+    for (;;) {
+      bool is_there = false;
+      locked([&] {
+        batch.wanted = count;
+        is_there = batch.ended >= count;
+      });
+      if (is_there) return;
+      wait(batch.signal);
+    }
+  };
   std::size_t started = 0;
   for (Outgoing* outgoing : calls) {
     outgoing->result.reset();
@@ -299,15 +258,14 @@ void Session::run_once(std::span<Outgoing*> calls) {
     call.head = outgoing->head;
     call.body = outgoing->body;
     call.sink = outgoing->sink;
-    call.done = [outgoing, &ended](Result<net::Reply> reply) {
+    call.done = [outgoing, &batch](Result<net::Reply> reply) {
       outgoing->result = std::move(reply);
-      ++ended;
+      batch.session.tell(batch.signal, [&] { return ++batch.ended >= batch.wanted; });
     };
-    start(outgoing->server, 0, std::move(call));
-    ++started;
-    if (started >= kMostUnderWay) run_until([&] { return ended + kMostUnderWay > started; });
+    start({outgoing->server, std::move(call), 0, {}, outgoing->capability});
+    if (++started >= kMostUnderWay) wait_for(started + 1 - kMostUnderWay);
   }
-  run_until([&] { return ended == started; });
+  wait_for(started);
 }
 
 void Session::run(std::span<Outgoing> calls, Repeat repeat) {

@@ -14,9 +14,9 @@ constexpr std::size_t kMostWindows = 4;
 
 }  // namespace
 
-WindowedOperation::WindowedOperation(std::shared_ptr<BoundView> view, const Access& access, transfer::Plan plan,
+WindowedOperation::WindowedOperation(std::shared_ptr<BoundView> view, const ViewAccess& access, transfer::Route route,
                                      Offset window_bytes)
-    : view_(std::move(view)), access_(access), plan_(std::move(plan)), window_bytes_(window_bytes) {}
+    : view_(std::move(view)), access_(access), route_(std::move(route)), window_bytes_(window_bytes) {}
 
 WindowedOperation::~WindowedOperation() { (void)wait(); }
 
@@ -33,12 +33,13 @@ void WindowedOperation::start_window() {
   next_ = range.to;
   Window window{range, view_->take_buffer(), nullptr};
   if (access_.is_write) {
-    plan_.run({access_.data, 0}, {window.buffer.data(), range.from}, range);
+    route_.pack_b({access_.data, 0}, range, window.buffer.data());
     Counters::add(view_->counters().gathered_bytes, length);
   }
   const Offset ahead = access_.is_write ? access_.bytes - range.to : 0;
   window.operation =
       view_->start_part({access_.is_write, access_.from + range.from, length, window.buffer.data(), ahead});
+  if (watcher_ != nullptr) window.operation->set_watcher(*watcher_);
   windows_.push_back(std::move(window));
 }
 
@@ -51,8 +52,15 @@ void WindowedOperation::end_first() {
     return;
   }
   if (access_.is_write || !status_.is_ok()) return;
-  plan_.run({window.buffer.data(), window.range.from}, {access_.data, 0}, window.range);
+  route_.unpack_b(window.buffer.data(), window.range, {access_.data, 0});
   Counters::add(view_->counters().gathered_bytes, window.range.to - window.range.from);
+}
+
+Session* WindowedOperation::session() const { return &view_->session(); }
+
+void WindowedOperation::set_watcher(Watcher& watcher) {
+  watcher_ = &watcher;
+  for (const Window& window : windows_) window.operation->set_watcher(watcher);
 }
 
 bool WindowedOperation::test() {

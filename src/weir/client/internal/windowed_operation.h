@@ -13,15 +13,16 @@
 #include <memory>
 
 #include <weir/client/internal/operation.h>
-#include <weir/transfer/plan.h>
+#include <weir/transfer/route.h>
 
 namespace weir::client::internal {
 
 /// \threadsafety One thread at a time.
 class WindowedOperation final : public UnderWay {
  public:
-  /// `access.data` is where offset 0 of the memory's layout lies; `plan` gathers from or scatters to it.
-  WindowedOperation(std::shared_ptr<BoundView> view, const Access& access, transfer::Plan plan, Offset window_bytes);
+  /// `access.data` is where offset 0 of the memory's layout lies; `route` is of that layout.
+  WindowedOperation(std::shared_ptr<BoundView> view, const ViewAccess& access, transfer::Route route,
+                    Offset window_bytes);
   ~WindowedOperation() override;  ///< Waits.
   WindowedOperation(const WindowedOperation&) = delete;
   WindowedOperation& operator=(const WindowedOperation&) = delete;
@@ -29,6 +30,8 @@ class WindowedOperation final : public UnderWay {
   void start() { start_windows(); }
   bool test() override;
   Status wait() override;
+  [[nodiscard]] Session* session() const override;
+  void set_watcher(Watcher& watcher) override;
 
  private:
   struct Window {
@@ -42,11 +45,12 @@ class WindowedOperation final : public UnderWay {
   void end_first();
 
   std::shared_ptr<BoundView> view_;
-  Access access_;
-  transfer::Plan plan_;
+  ViewAccess access_;
+  transfer::Route route_;
   Offset window_bytes_;
   Offset next_ = 0;  // byte of the access that the next window starts with
   std::deque<Window> windows_;
+  Watcher* watcher_ = nullptr;
   Status status_;
 };
 

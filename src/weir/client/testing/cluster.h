@@ -38,6 +38,8 @@ struct ClusterOptions {
   int servers = 3;
   std::chrono::milliseconds timeout{10000};
   std::chrono::milliseconds fence_grace{15000};
+  std::vector<std::uint32_t> target_servers = {};        ///< By target; empty: one target on each server.
+  runtime::Runtime runtime = runtime::system_runtime();  ///< Of the servers.
 };
 
 class Cluster {
@@ -64,7 +66,7 @@ class Cluster {
     }
     for (const auto& server : servers_) {
       if (!server) continue;
-      EXPECT_THAT(server->set_members(addresses_), weir::testing::IsOk());
+      EXPECT_THAT(server->set_members(addresses_, options_.target_servers), weir::testing::IsOk());
     }
   }
   ~Cluster() {
@@ -96,6 +98,7 @@ class Cluster {
     options.store = options_.store == "disk" ? concat("disk:", directory_) : options_.store;
     options.capacity_bytes = Offset{1} << 30;
     options.fence_grace = options_.fence_grace;
+    options.runtime = options_.runtime;
     auto started = stores.store ? server::Server::start(options, std::move(stores.store), std::move(stores.metadata))
                                 : server::Server::start(options);
     ASSERT_THAT(started, weir::testing::IsOk());
@@ -103,7 +106,15 @@ class Cluster {
     servers_[static_cast<std::size_t>(server)] = std::move(started).value();
     // While the cluster is made, all are told at its end.
     if (std::cmp_less(addresses_.size(), options_.servers)) return;
-    EXPECT_THAT(servers_[static_cast<std::size_t>(server)]->set_members(addresses_), weir::testing::IsOk());
+    EXPECT_THAT(servers_[static_cast<std::size_t>(server)]->set_members(addresses_, options_.target_servers),
+                weir::testing::IsOk());
+  }
+  /// The table of targets is another from now on.
+  void set_targets(std::vector<std::uint32_t> target_servers) {
+    options_.target_servers = std::move(target_servers);
+    for (const auto& server : servers_) {
+      EXPECT_THAT(server->set_members(addresses_, options_.target_servers), weir::testing::IsOk());
+    }
   }
   [[nodiscard]] const std::vector<net::Address>& addresses() const { return addresses_; }
   [[nodiscard]] const net::Key& key() const { return key_; }

@@ -61,12 +61,11 @@ std::size_t Rounds::add(std::function<void()> job) {
 }
 
 Status Rounds::run(const Limits& limits, const std::function<void(const std::string&)>& progress) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(limits.seconds);
+  const auto end = limits.clock->now() + std::chrono::duration<double>(limits.seconds);
   for (int round = 0; round < limits.rounds; ++round) {
     if (progress) progress(concat("round ", round + 1, " of at most ", limits.rounds, ", ", jobs_.size(), " points"));
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (Clock::now() >= end) {
+      if (limits.clock->now() >= end) {
         if (round > 0) return Status::ok();
         return invalid_argument(fmt::format("only {} of {} points could be measured in {} seconds: allow more time", i,
                                             jobs_.size(), limits.seconds));

@@ -26,6 +26,7 @@ class Rounds {
   struct Limits {
     double seconds = 45;  ///< Hard, but for one measurement.
     int rounds = 9;
+    const runtime::Clock* clock = runtime::system_runtime().clock;
   };
   /// `progress` is told what round it is.
   /// \error kInvalidArgument if the time is over before the first round is.

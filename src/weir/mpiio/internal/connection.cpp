@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <weir/base/environment.h>
-#include <weir/mpiio/internal/meeting.h>
+#include <weir/mpiio/internal/running.h>
 
 namespace weir::mpiio::internal {
 

@@ -398,9 +398,10 @@ bool has_overlaps(const Typemap& filetype, const Result<Element>& element) {
   return filetype.true_extent > filetype.extent && element->size() == filetype.size;  // only the first item
 }
 
-Result<OverlappingView> overlapping_view(Offset disp, const Typemap& etype, const Typemap& filetype) {
+Result<pario::OverlappingView> overlapping_view(Offset disp, const Typemap& etype, const Typemap& filetype) {
   WEIR_RETURN_IF_ERROR(check_view(disp, etype, filetype));
-  return OverlappingView::create(disp, filetype);
+  WEIR_TRY(const Offset start, checked_add(disp, filetype.origin));
+  return pario::OverlappingView::create(start, filetype.falls, filetype.extent);
 }
 
 }  // namespace weir::mpiio::internal

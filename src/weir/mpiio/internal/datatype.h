@@ -5,8 +5,8 @@
 #include <mpi.h>
 
 #include <weir/layout/element.h>
-#include <weir/mpiio/internal/overlap.h>
 #include <weir/mpiio/internal/typemap.h>
+#include <weir/pario/overlap.h>
 
 namespace weir::mpiio::internal {
 
@@ -30,6 +30,6 @@ Result<layout::Element> view_element(Offset disp, const Typemap& etype, Typemap 
 /// it.
 bool has_overlaps(const Typemap& filetype, const Result<layout::Element>& element);
 /// The same view with all of its items, for reading.  \error as view_element()
-Result<OverlappingView> overlapping_view(Offset disp, const Typemap& etype, const Typemap& filetype);
+Result<pario::OverlappingView> overlapping_view(Offset disp, const Typemap& etype, const Typemap& filetype);
 
 }  // namespace weir::mpiio::internal

@@ -11,9 +11,8 @@
 
 #include <weir/base/hash.h>
 #include <weir/client/file_system.h>
-#include <weir/group/wait.h>
-#include <weir/mpiio/internal/meeting.h>
 #include <weir/mpiio/internal/real.h>
+#include <weir/mpiio/internal/running.h>
 
 namespace weir::mpiio::internal {
 
@@ -45,10 +44,10 @@ int wait_for_all(MPI_Comm, int, void*, void*) {
   const int code =
       PMPI_Iallreduce(words->mine.data(), words->most.data(), 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD, &request);
   const Clock::time_point deadline = Clock::now() + longest_wait();
-  const Status status = group::await("MPI_Finalize", code, request,
-                                     {.awake = Backoff::kMessages,
-                                      .is_too_long = [&] { return Clock::now() > deadline; },
-                                      .test = WEIR_REAL(MPI_Test)});
+  const Status status = mpi::await("MPI_Finalize", code, request,
+                                   {.awake = Backoff::kMessages,
+                                    .is_too_long = [&] { return Clock::now() > deadline; },
+                                    .test = WEIR_REAL(MPI_Test)});
   if (!status.is_ok()) {
     static_cast<void>(words.release());  // MPI may still use it
   } else if (words->most[0] != ~words->most[1]) {

@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include <weir/mpiio/internal/errors.h>
 #include <weir/mpiio/internal/handlers.h>
 #include <weir/mpiio/internal/real.h>
 #include <weir/mpiio/internal/registry.h>
@@ -11,9 +12,11 @@
 
 namespace weir::mpiio::internal {
 
-/// Runs `work`, which returns an Outcome, and lets nothing be thrown at a C program.
+using weir::Status;  // for sources that define functions of the global namespace
+
+/// Runs `work`, which returns a Status, and lets nothing be thrown at a C program.
 template <typename Work>
-Outcome guarded(const char* call, Work work) {
+Status guarded(const char* call, Work work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
@@ -27,17 +30,17 @@ Outcome guarded(const char* call, Work work) {
 template <typename Ours, typename Real>
 int dispatch(const char* call, MPI_File handle, Ours ours, Real real) {
   if (const std::shared_ptr<File> file = find_file(handle)) {
-    const Outcome outcome = guarded(call, [&] {
+    const Status status = guarded(call, [&] {
       const trace::CallTimer timer;
       return ours(*file);
     });
-    if (!outcome.is_ok()) trace::failed(file->path(), call, outcome.message());
-    return handle_error(named(call, file->path(), outcome), file->error_handler(), handle);
+    if (!status.is_ok()) trace::failed(file->path(), call, status.message());
+    return handle_error(pario::named(call, file->path(), status), file->error_handler(), handle);
   }
   if (is_closed_file(handle)) {
-    const Outcome outcome = fail(MPI_ERR_FILE, call, ": the file has been closed");
-    trace::failed("a closed file", call, outcome.message());
-    return handle_error(outcome, default_handler(), MPI_FILE_NULL);
+    const Status status = fail(MPI_ERR_FILE, call, ": the file has been closed");
+    trace::failed("a closed file", call, status.message());
+    return handle_error(status, default_handler(), MPI_FILE_NULL);
   }
   return real();
 }
@@ -50,11 +53,11 @@ int dispatch(const char* call, MPI_File handle, Ours ours, Real real) {
 #define WEIR_SECOND_NAME(result, name, parameters) WEIR_EXPORT result P##name parameters __attribute__((alias(#name)));
 
 /// Defines a function of `fh`; the rest is its body if the file is ours, with `file` and `call`.
-#define WEIR_FILE_FUNCTION(name, parameters, arguments, ...)                   \
-  WEIR_EXPORT int name parameters {                                            \
-    [[maybe_unused]] constexpr const char* call = #name;                       \
-    return dispatch(                                                           \
-        call, fh, [&]([[maybe_unused]] File& file) -> Outcome { __VA_ARGS__ }, \
-        [&] { return WEIR_REAL(name) arguments; });                            \
-  }                                                                            \
+#define WEIR_FILE_FUNCTION(name, parameters, arguments, ...)                  \
+  WEIR_EXPORT int name parameters {                                           \
+    [[maybe_unused]] constexpr const char* call = #name;                      \
+    return dispatch(                                                          \
+        call, fh, [&]([[maybe_unused]] File& file) -> Status { __VA_ARGS__ }, \
+        [&] { return WEIR_REAL(name) arguments; });                           \
+  }                                                                           \
   WEIR_SECOND_NAME(int, name, parameters)

@@ -88,10 +88,10 @@ MPI_Errhandler default_handler() {
   return handler;
 }
 
-int handle_error(const Outcome& outcome, MPI_Errhandler handler, MPI_File file) {
-  if (outcome.is_ok()) return MPI_SUCCESS;
-  WEIR_LOG_DEBUG("{}", outcome.message());
-  return handle_code(error_code(outcome), handler, file);
+int handle_error(const Status& status, MPI_Errhandler handler, MPI_File file) {
+  if (status.is_ok()) return MPI_SUCCESS;
+  WEIR_LOG_DEBUG("{}", status.message());
+  return handle_code(error_code(status), handler, file);
 }
 
 int handle_code(int code, MPI_Errhandler handler, MPI_File file) {

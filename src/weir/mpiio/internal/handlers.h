@@ -9,7 +9,7 @@
 //
 // Fortran's handlers are told the number of the file; so we keep those functions as such.
 
-#include <weir/mpiio/internal/outcome.h>
+#include <weir/mpiio/internal/errors.h>
 
 namespace weir::mpiio::internal {
 
@@ -28,7 +28,7 @@ MPI_Errhandler default_handler();
 
 /// Does with an error what the handler says.  \returns what the MPI function returns, if it returns: the handler may
 /// have changed the code
-int handle_error(const Outcome& outcome, MPI_Errhandler handler, MPI_File file);
+int handle_error(const Status& status, MPI_Errhandler handler, MPI_File file);
 /// The same for a code of any MPI: MPI_File_call_errhandler.
 int handle_code(int code, MPI_Errhandler handler, MPI_File file);
 

@@ -43,7 +43,7 @@ class External final : public Representation {
  public:
   [[nodiscard]] LeafSize leaf_size() const override { return LeafSize::kExternal32; }
 
-  Outcome encode(const Buffer& buffer, Offset item_bytes, std::vector<std::byte>& file) const override {
+  Status encode(const Buffer& buffer, Offset item_bytes, std::vector<std::byte>& file) const override {
     return each_piece(buffer, item_bytes, file.size(), [&](const Buffer& piece, Offset from, MPI_Aint bytes) {
       MPI_Aint at = 0;
       return PMPI_Pack_external(kExternal, piece.data, static_cast<int>(piece.count), piece.type, file.data() + from,
@@ -51,7 +51,7 @@ class External final : public Representation {
     });
   }
 
-  Outcome decode(const std::vector<std::byte>& file, Offset item_bytes, const Buffer& buffer) const override {
+  Status decode(const std::vector<std::byte>& file, Offset item_bytes, const Buffer& buffer) const override {
     return each_piece(buffer, item_bytes, file.size(), [&](const Buffer& piece, Offset from, MPI_Aint bytes) {
       MPI_Aint at = 0;
       return PMPI_Unpack_external(kExternal, file.data() + from, bytes, &at, piece.data, static_cast<int>(piece.count),
@@ -61,12 +61,13 @@ class External final : public Representation {
 
  private:
   template <typename Work>
-  static Outcome each_piece(const Buffer& given, Offset item_bytes, std::size_t file_bytes, Work work) {
+  static Status each_piece(const Buffer& given, Offset item_bytes, std::size_t file_bytes, Work work) {
     const FromAnchor from_anchor(given);
     const Buffer& buffer = from_anchor.get();
     // MPIs are not of one mind about the length of MPI_LONG.
     MPI_Aint packed = 0;
-    WEIR_PASS(from_mpi(PMPI_Pack_external_size(kExternal, 1, buffer.type, &packed), "MPI_Pack_external_size"));
+    WEIR_RETURN_IF_ERROR(
+        from_mpi(PMPI_Pack_external_size(kExternal, 1, buffer.type, &packed), "MPI_Pack_external_size"));
     if (packed != item_bytes) {
       return fail(MPI_ERR_CONVERSION, "this MPI packs the type into ", packed,
                   " bytes of external32, the standard says ", item_bytes,
@@ -77,9 +78,10 @@ class External final : public Representation {
       const MPI_Count items = std::min(kMostItems, buffer.count - done);
       const Buffer piece{static_cast<std::byte*>(buffer.data) + done * extent, items, buffer.type};
       const Offset from = done * item_bytes;
-      WEIR_PASS(from_mpi(work(piece, from, static_cast<MPI_Aint>(static_cast<Offset>(file_bytes) - from)), kExternal));
+      WEIR_RETURN_IF_ERROR(
+          from_mpi(work(piece, from, static_cast<MPI_Aint>(static_cast<Offset>(file_bytes) - from)), kExternal));
     }
-    return Outcome::ok();
+    return Status::ok();
   }
 };
 
@@ -91,16 +93,16 @@ class Registered final : public Representation {
 
   [[nodiscard]] LeafSize leaf_size() const override { return leaf_size_; }
 
-  Outcome encode(const Buffer& buffer, Offset item_bytes, std::vector<std::byte>& file) const override {
+  Status encode(const Buffer& buffer, Offset item_bytes, std::vector<std::byte>& file) const override {
     return convert(conversions_.write, buffer, item_bytes, file.data());
   }
-  Outcome decode(const std::vector<std::byte>& file, Offset item_bytes, const Buffer& buffer) const override {
+  Status decode(const std::vector<std::byte>& file, Offset item_bytes, const Buffer& buffer) const override {
     // The function's type is the same for both ways; it only reads here.
     return convert(conversions_.read, buffer, item_bytes, const_cast<std::byte*>(file.data()));
   }
 
  private:
-  Outcome convert(const Conversion& function, const Buffer& buffer, Offset item_bytes, std::byte* file) const {
+  Status convert(const Conversion& function, const Buffer& buffer, Offset item_bytes, std::byte* file) const {
     for (MPI_Count done = 0; done < buffer.count; done += kMostItems) {
       const int items = static_cast<int>(std::min(kMostItems, buffer.count - done));
       const int code = function(buffer.data, buffer.type, items, file + done * item_bytes, done, conversions_.extra);
@@ -108,7 +110,7 @@ class Registered final : public Representation {
         return fail(MPI_ERR_CONVERSION, "data representation ", name_, ": its conversion function returned ", code);
       }
     }
-    return Outcome::ok();
+    return Status::ok();
   }
 
   std::string name_;
@@ -138,7 +140,7 @@ KnownRepresentations& known_representations() {
   return *all;
 }
 
-// Stands for a conversion that is none: packs the items.
+// The identity conversion: packs the items.
 int copy_to_file(void* user, MPI_Datatype type, int count, void* file, MPI_Offset position, void*) {
   int size = 0;
   int at = 0;
@@ -156,7 +158,7 @@ int copy_from_file(void* user, MPI_Datatype type, int count, void* file, MPI_Off
 
 }  // namespace
 
-Outcome find_representation(const std::string& name, std::shared_ptr<const Representation>& found) {
+Status find_representation(const std::string& name, std::shared_ptr<const Representation>& found) {
   const std::lock_guard lock(known_representations().mutex);
   const auto entry = known_representations().by_name.find(name);
   if (entry == known_representations().by_name.end()) {
@@ -167,10 +169,10 @@ Outcome find_representation(const std::string& name, std::shared_ptr<const Repre
                 "; MPI_Register_datarep adds more");
   }
   found = entry->second;
-  return Outcome::ok();
+  return Status::ok();
 }
 
-Outcome register_representation(const std::string& name, const Conversions& given) {
+Status register_representation(const std::string& name, const Conversions& given) {
   if (name.empty() || name.size() >= MPI_MAX_DATAREP_STRING) {
     return fail(MPI_ERR_ARG, "MPI_Register_datarep: a name of 1 to ", MPI_MAX_DATAREP_STRING - 1,
                 " characters is needed");
@@ -191,7 +193,7 @@ Outcome register_representation(const std::string& name, const Conversions& give
   }
   known_representations().by_name[name] =
       std::make_shared<Registered>(name, conversions, is_native ? LeafSize::kNative : LeafSize::kExternal32);
-  return Outcome::ok();
+  return Status::ok();
 }
 
 }  // namespace weir::mpiio::internal

@@ -10,7 +10,7 @@
 
 #include <weir/base/checked.h>
 #include <weir/mpiio/internal/datatype.h>
-#include <weir/mpiio/internal/outcome.h>
+#include <weir/mpiio/internal/errors.h>
 
 namespace weir::mpiio::internal {
 
@@ -28,12 +28,12 @@ class Representation {
   /// How long basic types are in the file.
   [[nodiscard]] virtual LeafSize leaf_size() const = 0;
   /// The items of `buffer`, one after the other, as they are in the file: item_bytes each.
-  virtual Outcome encode(const Buffer& buffer, Offset item_bytes, std::vector<std::byte>& file) const = 0;
-  virtual Outcome decode(const std::vector<std::byte>& file, Offset item_bytes, const Buffer& buffer) const = 0;
+  virtual Status encode(const Buffer& buffer, Offset item_bytes, std::vector<std::byte>& file) const = 0;
+  virtual Status decode(const std::vector<std::byte>& file, Offset item_bytes, const Buffer& buffer) const = 0;
 };
 
 /// Null for native and internal.  \error MPI_ERR_UNSUPPORTED_DATAREP names those there are
-Outcome find_representation(const std::string& name, std::shared_ptr<const Representation>& found);
+Status find_representation(const std::string& name, std::shared_ptr<const Representation>& found);
 
 /// A conversion function whose counts are int, or large: it never gets one that is no int.
 using Conversion = std::function<int(void*, MPI_Datatype, int, void*, MPI_Offset, void*)>;
@@ -45,6 +45,6 @@ struct Conversions {
   void* extra = nullptr;
 };
 /// \error MPI_ERR_DUP_DATAREP; MPI_ERR_ARG; MPI_ERR_UNSUPPORTED_DATAREP for other lengths
-Outcome register_representation(const std::string& name, const Conversions& conversions);
+Status register_representation(const std::string& name, const Conversions& conversions);
 
 }  // namespace weir::mpiio::internal

@@ -4,23 +4,31 @@
 #include <list>
 #include <mutex>
 
-#include <weir/mpiio/internal/transfer.h>
+#include <weir/mpiio/internal/errors.h>
 
 namespace weir::mpiio::internal {
 
 namespace {
 
 struct Operation {
+  Operation(std::shared_ptr<File> its_file, ProgramAccess its_program, pario::Pending its_pending)
+      : file(std::move(its_file)), program(std::move(its_program)), pending(std::move(its_pending)) {}
+
   std::shared_ptr<File> file;
-  std::unique_ptr<Transfer> transfer;
+  ProgramAccess program;
+  pario::Pending pending;
   MPI_Request request = MPI_REQUEST_NULL;
-  Outcome outcome;                   // once it is done
-  std::atomic<bool> is_done{false};  // MPI may ask for the outcome in another thread
+  Status status;                     // once it is done
+  std::atomic<bool> is_done{false};  // MPI may ask for the status in another thread
 
   bool test() {
-    if (!transfer->test()) return false;
-    outcome = transfer->outcome();
+    if (!pending.test()) return false;
+    finish();
     return true;
+  }
+  void finish() {
+    const Status moved = pending.wait();
+    status = program.conclude(moved, pending.result());
   }
 };
 using SharedOperation = std::shared_ptr<Operation>;
@@ -46,35 +54,33 @@ std::vector<FailedRequest>& failed_here() {
 int query(void* state, MPI_Status* status) {
   const Operation& operation = **static_cast<SharedOperation*>(state);
   static_cast<void>(operation.is_done.load());
-  operation.transfer->fill(status);
-  if (!operation.outcome.is_ok()) failed_here().push_back({operation.request, operation.file, operation.outcome});
+  operation.program.fill(status);
+  if (!operation.status.is_ok()) failed_here().push_back({operation.request, operation.file, operation.status});
   return MPI_SUCCESS;
 }
 
 int release(void* state) {
   const std::unique_ptr<SharedOperation> operation(static_cast<SharedOperation*>(state));
   static_cast<void>((*operation)->is_done.load());
-  if (!(*operation)->outcome.is_ok()) --watched;
+  if (!(*operation)->status.is_ok()) --watched;
   return MPI_SUCCESS;
 }
 
 int cancel(void*, int) { return MPI_SUCCESS; }  // too late for that: bytes are on their way
 
-// The transfer is done: tell MPI.  It may let go of the request at once.
+// The access is done: tell MPI.  It may let go of the request at once.
 void complete(const SharedOperation& operation) {
-  if (operation->outcome.is_ok()) --watched;
+  if (operation->status.is_ok()) --watched;
   operation->is_done = true;
   PMPI_Grequest_complete(operation->request);
 }
 
 }  // namespace
 
-Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, MPI_Request* request) {
-  auto operation = std::make_shared<Operation>();
-  operation->file = std::move(file);
-  operation->transfer = std::move(transfer);
+Status make_request(std::shared_ptr<File> file, ProgramAccess program, pario::Pending pending, MPI_Request* request) {
+  auto operation = std::make_shared<Operation>(std::move(file), std::move(program), std::move(pending));
   auto state = std::make_unique<SharedOperation>(operation);
-  WEIR_PASS(
+  WEIR_RETURN_IF_ERROR(
       from_mpi(PMPI_Grequest_start(query, release, cancel, state.get(), &operation->request), "MPI_Grequest_start"));
   static_cast<void>(state.release());
   *request = operation->request;
@@ -85,7 +91,7 @@ Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> trans
     const std::lock_guard lock(under_way().mutex);
     under_way().operations.push_back(std::move(operation));
   }
-  return Outcome::ok();
+  return Status::ok();
 }
 
 void finish_requests(const File& file) {
@@ -100,7 +106,7 @@ void finish_requests(const File& file) {
     }
   }
   for (const auto& operation : its) {
-    operation->outcome = operation->transfer->finish();
+    operation->finish();
     complete(operation);
   }
 }

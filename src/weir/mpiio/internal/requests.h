@@ -12,13 +12,14 @@
 #include <vector>
 
 #include <weir/mpiio/internal/file.h>
+#include <weir/mpiio/internal/program_access.h>
 
 namespace weir::mpiio::internal {
 
-/// A request for a transfer that has been started.
-Outcome make_request(std::shared_ptr<File> file, std::unique_ptr<Transfer> transfer, MPI_Request* request);
+/// A request for an access that has been started.
+Status make_request(std::shared_ptr<File> file, ProgramAccess program, pario::Pending pending, MPI_Request* request);
 
-/// Waits for all transfers of a file.
+/// Waits for all accesses of a file.
 void finish_requests(const File& file);
 
 /// Is there a request that MPI alone cannot complete, or not in the right way?
@@ -31,7 +32,7 @@ void progress_requests();
 struct FailedRequest {
   MPI_Request request = MPI_REQUEST_NULL;
   std::shared_ptr<File> file;
-  Outcome outcome;
+  Status status;
 };
 /// Those since the last call, in this thread.
 std::vector<FailedRequest> take_failed_requests();

@@ -21,7 +21,6 @@
 #include <weir/layout/view_layout.h>
 #include <weir/log/log.h>
 #include <weir/mpiio/internal/running.h>
-#include <weir/mpiio/internal/view.h>
 
 namespace weir::mpiio::internal::trace {
 
@@ -41,7 +40,7 @@ using weir::trace::LimitLine;
 using weir::trace::to_line;
 
 struct Record {
-  Access access;
+  TracedAccess access;
   std::int64_t file = 0;
   std::int64_t view = 0;
   client::AccessReport cost;
@@ -151,7 +150,7 @@ class Tracer {
     write(to_line(weir::trace::ChoiceLine{files_[file].number, what, choice, why}));
   }
 
-  void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
+  void viewed(const void* file, const pario::View& view, const layout::Partition& layout) {
     const std::lock_guard lock(mutex_);
     const std::int64_t number = next_view_++;
     views_[&view] = {number, view.bound.report()};  // it may have been used before
@@ -175,14 +174,14 @@ class Tracer {
     write(to_line(std::move(line)));
   }
 
-  void done(const Access& access) {
+  void done(const TracedAccess& access) {
     const std::lock_guard lock(mutex_);
     Record record{access, files_[access.file].number, 0, {}};
     const auto view = views_.find(access.view);
     if (view != views_.end()) {
       record.view = view->second.number;
       const client::AccessReport report = access.view->bound.report();
-      record.cost = cost_between(view->second.seen, report);
+      record.cost = pario::cost_between(view->second.seen, report);
       view->second.seen = report;
       add(record.cost, access.for_all);
     }
@@ -271,7 +270,7 @@ class Tracer {
       sum.record = record;
       sum.record.access.end = record.access.start;  // becomes the busy time
     } else {
-      Access& all = sum.record.access;
+      TracedAccess& all = sum.record.access;
       all.bytes += record.access.bytes;
       all.first = std::min(all.first, record.access.first);
       all.last = std::max(all.last, record.access.last);
@@ -282,7 +281,7 @@ class Tracer {
   }
 
   static std::string line_of(const Record& record, std::int64_t count) {
-    const Access& access = record.access;
+    const TracedAccess& access = record.access;
     AccessLine line{.file = record.file,
                     .view = record.view,
                     .call = access.call,
@@ -368,10 +367,26 @@ class Tracer {
   const std::int64_t most_records_ = record_limit();
   bool is_finished_ = false;
   std::map<const void*, KnownFile> files_;
-  std::map<const FileView*, KnownView> views_;  // an address that is used again is announced again
+  std::map<const pario::View*, KnownView> views_;  // an address that is used again is announced again
   std::vector<Record> records_;
   std::map<std::pair<std::int64_t, std::string>, Sum> sums_;
   std::map<std::pair<std::string, std::string>, Failures> failures_;
+};
+
+// Of one file.
+class FileObserver final : public pario::Observer {
+ public:
+  explicit FileObserver(const void* file) : file_(file) {}
+  void viewed(const pario::View& view, const layout::Partition& layout) override {
+    Tracer::get().viewed(file_, view, layout);
+  }
+  void stored(const std::string& layout, const std::string& why) override { Tracer::get().stored(file_, layout, why); }
+  void chosen(const std::string& what, const std::string& choice, const std::string& why) override {
+    Tracer::get().chosen(file_, what, choice, why);
+  }
+
+ private:
+  const void* file_;
 };
 
 }  // namespace
@@ -395,34 +410,17 @@ void CallTimer::begin() {
 
 void CallTimer::end() const { time_in_calls.fetch_add((steady_clock() - start_) * weight_, std::memory_order_relaxed); }
 
-client::AccessReport cost_between(const client::AccessReport& before, const client::AccessReport& after) {
-  client::AccessReport cost;
-  cost.messages = after.messages - before.messages;
-  cost.index_bytes = after.index_bytes - before.index_bytes;
-  cost.moved_bytes = after.moved_bytes - before.moved_bytes;
-  cost.direct_bytes = after.direct_bytes - before.direct_bytes;
-  cost.gathered_bytes = after.gathered_bytes - before.gathered_bytes;
-  return cost;
-}
-
-std::int64_t& time_met() {
-  thread_local std::int64_t sum = 0;
-  return sum;
-}
-
 void opened(const void* file, const Opening& opening) {
   if (is_counting) Tracer::get().opened(file, opening);
 }
-void stored(const void* file, const std::string& layout, const std::string& why) {
-  if (is_on) Tracer::get().stored(file, layout, why);
+std::unique_ptr<pario::Observer> observer_of(const void* file) {
+  if (!is_on) return nullptr;
+  return std::make_unique<FileObserver>(file);
 }
-void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why) {
-  if (is_on) Tracer::get().chosen(file, what, choice, why);
-}
-void viewed(const void* file, const FileView& view, const layout::Partition& layout) {
+void viewed(const void* file, const pario::View& view, const layout::Partition& layout) {
   if (is_on) Tracer::get().viewed(file, view, layout);
 }
-void done(const Access& access) {
+void done(const TracedAccess& access) {
   if (is_on) Tracer::get().done(access);
 }
 void closed(const void* file) {

@@ -14,14 +14,10 @@
 #include <string_view>
 
 #include <weir/client/file_system.h>
-#include <weir/mpiio/internal/hints.h>
+#include <weir/pario/file.h>
 #include <weir/trace/lines.h>
 
-namespace weir::mpiio::internal {
-
-struct FileView;
-
-namespace trace {
+namespace weir::mpiio::internal::trace {
 
 /// Whether every access is recorded; what follows on single accesses costs no more than looking at this if not.
 extern const bool is_on;
@@ -34,9 +30,9 @@ std::int64_t now();
 using enum weir::trace::Phase;
 
 /// One read or write, from its call to the end of the last byte.
-struct Access {
+struct TracedAccess {
   const void* file = nullptr;
-  const FileView* view = nullptr;
+  const pario::View* view = nullptr;
   const char* call = "";
   bool is_write = false;
   std::int64_t start = 0;
@@ -47,9 +43,6 @@ struct Access {
   Offset first = 0;              ///< Of the file.
   Offset last = 0;
 };
-
-/// What a view's accesses cost from one report to a later one, as far as it is traced.
-client::AccessReport cost_between(const client::AccessReport& before, const client::AccessReport& after);
 
 /// Adds the time of its scope to a phase.
 class Stopwatch {
@@ -65,9 +58,6 @@ class Stopwatch {
   std::int64_t& sum_;
   std::int64_t start_;
 };
-
-/// How long this thread has met other ranks, in all.
-std::int64_t& time_met();
 
 /// Adds the time of its scope to what this process spent in I/O calls.  Of many calls it measures every 16th, spread
 /// evenly, and counts it 16 times.
@@ -105,7 +95,7 @@ struct Opening {
   std::string path;
   std::string layout;
   std::string why;  ///< That layout; only one rank knows.
-  Hints hints;
+  pario::Hints hints;
   int rank = 0;
   int ranks = 1;
   bool can_write = false;
@@ -113,18 +103,15 @@ struct Opening {
   std::shared_ptr<const Counts> counts;
 };
 void opened(const void* file, const Opening& opening);
-/// The layout was changed.
-void stored(const void* file, const std::string& layout, const std::string& why);
-/// What else was chosen, for which reason: "collective writes", "two-phase", ...
-void chosen(const void* file, const std::string& what, const std::string& choice, const std::string& why);
+/// Writes down what the file does by itself; null if accesses are not recorded.
+std::unique_ptr<pario::Observer> observer_of(const void* file);
 /// From now on.
-void viewed(const void* file, const FileView& view, const layout::Partition& layout);
-void done(const Access& access);
+void viewed(const void* file, const pario::View& view, const layout::Partition& layout);
+void done(const TracedAccess& access);
 void closed(const void* file);
 /// A call returned an error to the program, or ends it.
 void failed(const std::string& path, std::string_view call, const std::string& message);
 /// Writes all that is not written yet; for a process that ends without exit().
 void finish();
 
-}  // namespace trace
-}  // namespace weir::mpiio::internal
+}  // namespace weir::mpiio::internal::trace

@@ -1,16 +1,13 @@
 #pragma once
 
-// A view as MPI has it: displacement, elementary type, file type, representation; and as the file system has it.
+// A view as MPI has it: displacement, elementary type, file type, representation.
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include <weir/client/file_system.h>
-#include <weir/mpiio/internal/outcome.h>
-#include <weir/mpiio/internal/overlap.h>
+#include <weir/mpiio/internal/errors.h>
 #include <weir/mpiio/internal/representation.h>
+#include <weir/pario/view.h>
 
 namespace weir::mpiio::internal {
 
@@ -34,37 +31,6 @@ class HeldType {
   bool is_copy_ = false;
 };
 
-/// Immutable.  \threadsafety Safe from any thread.
-struct FileView {
-  FileView(MPI_Datatype etype_given, MPI_Datatype filetype_given, client::View bound_view)
-      : etype(etype_given), filetype(filetype_given), bound(std::move(bound_view)) {}
-
-  Offset disp = 0;
-  HeldType etype;
-  HeldType filetype;
-  std::string representation_name = "native";
-  std::shared_ptr<const Representation> representation;  ///< Null: native.
-  Offset etype_bytes = 1;                                ///< In the file.
-  client::View bound;
-  std::shared_ptr<const OverlappingView>
-      overlap;                        ///< If it shows bytes twice: what `bound` does not reach is read by it ...
-  std::optional<client::View> whole;  ///< ... from here, byte x of the file at offset x.
-
-  [[nodiscard]] const layout::Element& element() const { return bound.element(); }
-  /// The file offset of byte y of the view; nothing if that is beyond the largest file.
-  [[nodiscard]] std::optional<Offset> unmap(Offset y) const { return overlap ? overlap->unmap(y) : element().unmap(y); }
-  /// Bytes of the view that come before the first that lies beyond a file of `size` bytes.
-  [[nodiscard]] Offset count_below(Offset size) const {
-    return overlap ? overlap->count_below(size) : element().count_below(size);
-  }
-  /// One past the highest byte of the file in [from, from + bytes) of the view, which are some.
-  [[nodiscard]] Offset end_in_file(Offset from, Offset bytes) const;
-  /// The offset in etypes that is the first beyond a file of `size` bytes.
-  [[nodiscard]] Offset end_of(Offset size) const { return ceil_div(count_below(size), etype_bytes); }
-  /// Bytes [0, to) are reached through `bound`.
-  [[nodiscard]] bool is_bound_to(Offset to) const { return !overlap || to <= element().limit(); }
-};
-
 /// What MPI_File_set_view is given.
 struct ViewArguments {
   Offset disp = 0;
@@ -75,31 +41,36 @@ struct ViewArguments {
 
 /// What they mean.
 struct ViewDescription {
-  layout::Element element;                         ///< Of what it shows before a byte occurs again.
-  std::shared_ptr<const OverlappingView> overlap;  ///< All of it, if a byte does.
-  Offset etype_bytes = 1;
-  std::shared_ptr<const Representation> representation;
+  pario::ViewDescription view;
+  std::shared_ptr<const Representation> representation;  ///< Null: native.
 };
-/// The element as text, for other ranks; empty if that would be too long.
-std::string text_for_others(const layout::Element& element);
+
+/// What programs are told of their view, and how their memory becomes bytes of the file.  Immutable.
+/// \threadsafety Safe from any thread.
+struct ViewTypes {
+  ViewTypes() = default;
+  ViewTypes(const ViewArguments& arguments, const ViewDescription& description)
+      : disp(arguments.disp),
+        etype(arguments.etype),
+        filetype(arguments.filetype),
+        representation_name(arguments.representation),
+        representation(description.representation),
+        element(description.view.element) {}
+
+  Offset disp = 0;
+  HeldType etype;
+  HeldType filetype;
+  std::string representation_name = "native";
+  std::shared_ptr<const Representation> representation;  ///< Null: native.
+  layout::Element element;
+};
+
 /// What was found out is kept with the filetype, as long as that lives.  \error MPI_ERR_ARG, MPI_ERR_TYPE,
 /// MPI_ERR_UNSUPPORTED_DATAREP
-Outcome describe_view(const ViewArguments& arguments, bool is_read_only, ViewDescription& description);
+Status describe_view(const ViewArguments& arguments, bool is_read_only, ViewDescription& description);
 
-/// Views of one file, bound to it.  Programs set the same ones again and again, often with types that they make each
-/// time: the last few are kept, which saves their binding and, by message, telling the servers.  \threadsafety One
-/// thread at a time.
-class ViewBinder {
- public:
-  Outcome bind(const client::File& file, int ranks, const ViewArguments& arguments, const ViewDescription& description,
-               std::shared_ptr<const FileView>& view);
-  /// The file has another layout.
-  void clear() { recent_.clear(); }
-
- private:
-  static constexpr std::size_t kKept = 8;
-  std::vector<std::shared_ptr<const FileView>> recent_;  // the last one first
-};
+/// Whether two descriptions that share an element were made of the same arguments.
+bool is_kept_with_type(const ViewArguments& arguments);
 
 /// Bytes of a type, and from one item to the next, in a file with this representation (null: native).
 Result<Offset> file_bytes(MPI_Datatype type, const Representation* representation);

@@ -32,13 +32,13 @@ void CallTable::refuse(const void* owner, Call call, Status why) {
   ready_.push_back({owner, std::move(call.done), std::move(why)});
 }
 
-std::vector<CallId> CallTable::due(Clock::time_point now) const {
+std::vector<CallId> CallTable::due(Deadline now) const {
   std::vector<CallId> ids;
   for (auto it = looks_.begin(); it != looks_.end() && it->first <= now; ++it) ids.push_back(it->second);
   return ids;
 }
 
-CallTable::Look CallTable::look_at(CallId id, Clock::time_point now) {
+CallTable::Look CallTable::look_at(CallId id, Deadline now) {
   Pending& pending = calls_.at(id);
   const bool has_sign = std::exchange(pending.has_sign, false);
   if (pending.call.patience == Clock::duration::zero() || (pending.is_asked && !has_sign)) return Look::kExpired;
@@ -58,12 +58,10 @@ std::vector<CallId> CallTable::calls_of(const void* owner) const {
   return ids;
 }
 
-Clock::time_point CallTable::next_look() const {
-  return looks_.empty() ? Clock::time_point::max() : looks_.begin()->first;
-}
+Deadline CallTable::next_look() const { return looks_.empty() ? Deadline::max() : looks_.begin()->first; }
 
 void CallTable::run_ready() {
-  // Only what is there now: a `done` that calls again must not keep its caller here for ever.
+  // Only entries that are ready now: a `done` that starts another call must not keep this loop running forever.
   for (std::size_t count = ready_.size(); count > 0 && !ready_.empty(); --count) {
     Ready ready = std::move(ready_.front());
     ready_.pop_front();

@@ -2,7 +2,7 @@
 
 // Calls under way of one Caller, and those that are over but whose `done` has not been called yet.
 //
-// Results are kept until run_ready(): `done` is never called from within call() or a callback of UCX, so it may do
+// Results are kept until run_ready(): `done` is never called from within call() or a callback of a transport, so it may do
 // anything, even end the connection.
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class CallTable {
     std::size_t received_bytes = 0;   ///< Of the body of the reply.
     bool has_sign = false;            ///< Of life, since it was last looked at.
     bool is_asked = false;            ///< The server, for one.
-    Clock::time_point next_look;      ///< When it is to be looked at again.
+    Deadline next_look;               ///< When it is to be looked at again.
     std::shared_ptr<void> transport;  ///< What else the transport has to know.
   };
 
@@ -42,14 +42,14 @@ class CallTable {
   void refuse(const void* owner, Call call, Status why);
 
   /// Those that are to be looked at.
-  [[nodiscard]] std::vector<CallId> due(Clock::time_point now) const;
+  [[nodiscard]] std::vector<CallId> due(Deadline now) const;
   enum class Look { kWait, kAsk, kExpired };
   /// What is to be done about a call that is due.  A call with patience is looked at every half of it: it waits if
   /// there was a sign of life; otherwise the server is asked for one first, so that a caller that was stopped itself
   /// gives up nothing.
-  Look look_at(CallId id, Clock::time_point now);
+  Look look_at(CallId id, Deadline now);
   [[nodiscard]] std::vector<CallId> calls_of(const void* owner) const;
-  [[nodiscard]] Clock::time_point next_look() const;
+  [[nodiscard]] Deadline next_look() const;
 
   [[nodiscard]] bool has_ready() const { return !ready_.empty(); }
   void run_ready();
@@ -64,7 +64,7 @@ class CallTable {
   };
 
   std::unordered_map<CallId, Pending> calls_;
-  std::set<std::pair<Clock::time_point, CallId>> looks_;
+  std::set<std::pair<Deadline, CallId>> looks_;
   std::deque<Ready> ready_;
   CallId next_ = 1;
 };

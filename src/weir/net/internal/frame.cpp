@@ -13,7 +13,8 @@ bool has_sound_body(const Frame& frame, std::size_t payload_bytes) {
   if (frame.head_bytes > kMostHeadBytes || frame.head_bytes > payload_bytes || frame.number > kMostBodyBytes)
     return false;
   const std::size_t inline_bytes = payload_bytes - frame.head_bytes;
-  return inline_bytes == 0 || (inline_bytes == frame.number && payload_bytes <= kPieceBytes);
+  const std::size_t most = frame.kind == FrameKind::kCall ? kMostInlineCall : kPieceBytes;
+  return inline_bytes == 0 || (inline_bytes == frame.number && payload_bytes <= most);
 }
 
 bool is_sound(const Frame& frame, std::size_t payload_bytes) {

@@ -3,7 +3,7 @@
 // Frames: what travels between two ends.  docs/formats.md tells the protocol.
 //
 //   caller                                          listener
-//     │ kCall   head [+ small body] ──────────────────> │  Handler::handle
+//     │ kCall   head [+ body up to 64 KiB] ───────────> │  Handler::handle
 //     │ <─────────────────────────────────────── kPull  │  Request::receive: the large body may come now
 //     │ kBody   piece of the body, many ──────────────> │
 //     │ <──────────── kReply  head [+ small body]       │  Request::reply
@@ -57,8 +57,10 @@ struct Frame {
 inline constexpr std::size_t kFrameBytes = 40;
 using FrameHeader = std::array<std::byte, kFrameBytes>;
 
-/// A body travels in its call or reply if both are at most this long, otherwise in pieces of this length.  One piece
-/// and its headers fill one buffer of UCX's shared-memory transports.
+/// The body of a call travels in it if head and body together are at most this long: then one round trip is enough for
+/// 64 KiB, and the copy that the listener keeps costs less than asking for the body.
+inline constexpr std::size_t kMostInlineCall = 72 * 1024;
+/// The same for replies, whose bodies need not be asked for.  Other bodies travel in pieces of this length.
 inline constexpr std::size_t kPieceBytes = 8192;
 /// Longest payload of a frame of the handshake.
 inline constexpr std::size_t kMostHandshakeBytes = 8192;

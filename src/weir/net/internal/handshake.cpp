@@ -15,8 +15,8 @@ namespace weir::net::internal {
 namespace {
 
 constexpr std::string_view kMagic = "WEIR";
-constexpr std::size_t kMostGroups = 1024;
 constexpr std::size_t kMostHostBytes = 255;
+constexpr std::size_t kMostCredentialBytes = 4096;
 constexpr std::size_t kMostRefusalBytes = 400;
 
 using Mac = std::array<std::byte, crypto_auth_BYTES>;
@@ -66,57 +66,70 @@ Status other_version(std::uint32_t caller, std::uint32_t listener) {
 
 }  // namespace
 
-Bytes encode(const Identity& identity) {
+Bytes encode(const Claim& claim) {
   Bytes out;
-  append(out, identity.uid);
-  append(out, identity.gid);
-  // Fewer groups give fewer rights, never more.
-  const std::size_t groups = std::min(identity.groups.size(), kMostGroups);
-  append(out, static_cast<std::uint32_t>(groups));
-  for (std::size_t i = 0; i < groups; ++i) append(out, identity.groups[i]);
-  append(out, bytes_of(std::string_view(identity.host).substr(0, kMostHostBytes)));
+  const std::string_view host = std::string_view(claim.host).substr(0, kMostHostBytes);
+  append(out, static_cast<std::uint8_t>(host.size()));
+  append(out, bytes_of(host));
+  append(out, bytes_of(claim.credential));
   return out;
 }
 
-Result<Identity> decode_identity(std::span<const std::byte> bytes) {
+Result<Claim> decode_claim(std::span<const std::byte> bytes) {
+  const auto text = [](std::span<const std::byte> from) {
+    return std::string(reinterpret_cast<const char*>(from.data()), from.size());
+  };
   Reader reader(bytes);
-  Identity identity;
-  identity.uid = reader.number<std::uint32_t>();
-  identity.gid = reader.number<std::uint32_t>();
-  const auto groups = reader.number<std::uint32_t>();
-  if (groups > kMostGroups) return corrupt(concat("handshake: ", groups, " groups; at most ", kMostGroups));
-  for (std::uint32_t i = 0; i < groups; ++i) identity.groups.push_back(reader.number<std::uint32_t>());
-  if (!reader.is_ok() || reader.rest().size() > kMostHostBytes)
-    return corrupt("handshake: identity has the wrong length");
-  identity.host.assign(reinterpret_cast<const char*>(reader.rest().data()), reader.rest().size());
-  return identity;
+  const auto host_bytes = reader.number<std::uint8_t>();
+  Claim claim;
+  claim.host = text(reader.bytes(host_bytes));
+  if (!reader.is_ok() || reader.rest().size() > kMostCredentialBytes)
+    return corrupt("handshake: claim has the wrong length");
+  claim.credential = text(reader.rest());
+  // It becomes a C string.
+  if (claim.credential.find('\0') != std::string::npos) return corrupt("handshake: a zero in a credential");
+  return claim;
 }
 
-CallerHandshake::CallerHandshake(const Key& key, Identity identity, std::uint32_t version)
-    : secrets_{.key = key, .version = version, .caller_nonce = random_nonce()}, identity_(std::move(identity)) {}
+CallerHandshake::CallerHandshake(const Key& key, std::string host, std::uint32_t version)
+    : secrets_{.key = key, .version = version, .caller_nonce = random_nonce()}, host_(std::move(host)) {}
 
 Bytes CallerHandshake::hello() const {
   Bytes out;
   append(out, bytes_of(kMagic));
   append(out, secrets_.version);
+  append(out, static_cast<std::uint8_t>(secrets_.key.holder));
   append(out, secrets_.caller_nonce);
   return out;
 }
 
-Result<Bytes> CallerHandshake::prove(std::span<const std::byte> challenge) {
+Result<Bytes> CallerHandshake::prove(std::span<const std::byte> challenge, std::span<const std::byte> channel,
+                                     const MakeCredential& make_credential) {
   Reader reader(challenge);
   const auto version = reader.number<std::uint32_t>();
   const auto nonce = reader.bytes(kNonceBytes);
+  const auto asks = reader.bytes(1);
   const auto claimed = reader.bytes(crypto_auth_BYTES);
   if (!reader.is_finished()) return corrupt(concat("handshake: challenge of ", challenge.size(), " bytes"));
   if (version != secrets_.version) return other_version(secrets_.version, version);
   std::copy(nonce.begin(), nonce.end(), secrets_.listener_nonce.begin());
-  if (!is_equal(mac(secrets_, "listener"), claimed))
+  if (!is_equal(mac(secrets_, "listener", asks), claimed))
     return Status(ErrorCode::kPermission, "the server has another key than this caller");
-  const Bytes identity = encode(identity_);
+  Claim claim{.host = host_, .credential = {}};
+  if (static_cast<Asks>(asks[0]) == Asks::kCredential) {
+    Result<std::string> credential = make_credential ? make_credential(mac(secrets_, "munge", channel))
+                                                     : Status(ErrorCode::kUnavailable, "this caller does not use it");
+    if (!credential.is_ok()) {
+      return Status(ErrorCode::kPermission,
+                    concat("the server identifies callers from other hosts by MUNGE, which does not work here: ",
+                           credential.status().message()));
+    }
+    claim.credential = std::move(*credential);
+  }
+  const Bytes said = encode(claim);
   Bytes out;
-  append(out, mac(secrets_, "caller", identity));
-  append(out, identity);
+  append(out, mac(secrets_, "caller", said));
+  append(out, said);
   return out;
 }
 
@@ -136,8 +149,8 @@ Status CallerHandshake::read_refusal(std::span<const std::byte> refusal) const {
 
 Sessions CallerHandshake::sessions() const { return sessions_of(secrets_); }
 
-ListenerHandshake::ListenerHandshake(const Key& key, std::uint32_t version)
-    : secrets_{.key = key, .version = version} {}
+ListenerHandshake::ListenerHandshake(const Key& secret, std::uint32_t version, Asks asks)
+    : asks_(asks), secrets_{.key = secret, .version = version} {}
 
 Result<Bytes> ListenerHandshake::challenge(std::span<const std::byte> hello) {
   Reader reader(hello);
@@ -148,27 +161,41 @@ Result<Bytes> ListenerHandshake::challenge(std::span<const std::byte> hello) {
     return corrupt("handshake: not a caller of Weir");
   // What comes after the version may differ between versions.
   if (version != secrets_.version) return other_version(version, secrets_.version);
+  const auto holder = reader.number<std::uint8_t>();
   const auto nonce = reader.bytes(kNonceBytes);
-  if (!reader.is_finished() || is_challenged_) return corrupt("handshake: wrong length, or a second hello");
+  if (!reader.is_finished() || holder > static_cast<std::uint8_t>(Key::Holder::kServers) || is_challenged_)
+    return corrupt("handshake: wrong length, unknown key, or a second hello");
+  if (static_cast<Key::Holder>(holder) == Key::Holder::kClients) secrets_.key = secrets_.key.for_clients();
   std::copy(nonce.begin(), nonce.end(), secrets_.caller_nonce.begin());
   secrets_.listener_nonce = random_nonce();
   is_challenged_ = true;
   Bytes out;
   append(out, secrets_.version);
   append(out, secrets_.listener_nonce);
-  append(out, mac(secrets_, "listener"));
+  // Servers need none.
+  const bool is_server = secrets_.key.holder == Key::Holder::kServers;
+  const std::array<std::byte, 1> asks{static_cast<std::byte>(is_server ? Asks::kNothing : asks_)};
+  append(out, asks);
+  append(out, mac(secrets_, "listener", asks));
   return out;
 }
 
-Result<Identity> ListenerHandshake::accept(std::span<const std::byte> proof) {
+Result<Claim> ListenerHandshake::accept(std::span<const std::byte> proof) {
   if (!is_challenged_ || is_proven_ || proof.size() < crypto_auth_BYTES)
     return corrupt("handshake: not a proof, or out of turn");
   const auto claimed = proof.first(crypto_auth_BYTES);
-  const auto identity = proof.subspan(crypto_auth_BYTES);
-  if (!is_equal(mac(secrets_, "caller", identity), claimed))
+  const auto said = proof.subspan(crypto_auth_BYTES);
+  if (!is_equal(mac(secrets_, "caller", said), claimed))
     return Status(ErrorCode::kPermission, "the caller has another key than this server");
   is_proven_ = true;
-  return decode_identity(identity);
+  WEIR_TRY(Claim claim, decode_claim(said));
+  claim.is_server = secrets_.key.holder == Key::Holder::kServers;
+  return claim;
+}
+
+Bytes ListenerHandshake::binding(std::span<const std::byte> channel) const {
+  const Mac bytes = mac(secrets_, "munge", channel);
+  return {bytes.begin(), bytes.end()};
 }
 
 Bytes ListenerHandshake::refuse(const Status& why) const {

@@ -33,6 +33,14 @@ std::shared_ptr<Outgoing> Link::send_body(std::uint64_t call, std::span<const st
   return outgoing;
 }
 
+std::shared_ptr<Outgoing> Link::send_with_body(const Frame& frame, Bytes payload, std::span<const std::byte> body,
+                                               std::function<void()> finished) {
+  is_followed_by_body_ = true;
+  send(frame, std::move(payload));
+  is_followed_by_body_ = false;
+  return send_body(frame.call, body, std::move(finished));
+}
+
 void Link::say_goodbye() {
   Frame frame;
   frame.kind = FrameKind::kGoodbye;
@@ -82,7 +90,7 @@ bool Worker::pump_streams() {
 bool Worker::tell_failures() {
   if (failures_.empty()) return false;
   // What the peer sent before it went comes first.
-  for (int turn = 0; turn < 1000 && take_in(); ++turn) {
+  for (int turn = 0; turn < 1000 && (arm(), take_in()); ++turn) {
   }
   const std::vector<Failure> failures = std::exchange(failures_, {});
   for (const Failure& failure : failures) {

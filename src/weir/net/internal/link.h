@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,8 +34,8 @@ class Outgoing {
 
   /// Sends no further piece.  `finished` comes once nobody reads the body any more.
   void stop() { is_stopped_ = true; }
-  /// Handed on so far.
-  [[nodiscard]] std::size_t sent_bytes() const { return next_; }
+  /// Of the body, as far as the link knows: whether they still become more tells whether the other end takes them in.
+  [[nodiscard]] virtual std::size_t sent_bytes() const { return next_; }
   /// Whether somebody may still read the body.
   [[nodiscard]] virtual bool is_held() const = 0;
 
@@ -72,6 +73,10 @@ class Link : public std::enable_shared_from_this<Link> {
   /// What frames carry from now on.
   void set_session(std::uint64_t session) { session_ = session; }
   [[nodiscard]] std::uint64_t session() const { return session_; }
+  /// Who the kernel says is at the other end, if it does.
+  [[nodiscard]] const std::optional<Identity>& vouched() const { return vouched_; }
+  /// Bytes that both ends of this connection know and no other connection has, if it has such.
+  [[nodiscard]] std::span<const std::byte> channel() const { return channel_; }
   /// Called once, from Worker::progress(), if the other end is gone.
   void set_on_failure(std::function<void(const Status&)> on_failure) { on_failure_ = std::move(on_failure); }
 
@@ -80,6 +85,9 @@ class Link : public std::enable_shared_from_this<Link> {
   /// `finished` once nobody reads the body any more, sent or not; from Worker::progress().
   std::shared_ptr<Outgoing> send_body(std::uint64_t call, std::span<const std::byte> body,
                                       std::function<void()> finished);
+  /// A frame, and the body of its call after it.
+  std::shared_ptr<Outgoing> send_with_body(const Frame& frame, Bytes payload, std::span<const std::byte> body,
+                                           std::function<void()> finished);
   /// Tells the other end that this one goes; abort() comes next.
   void say_goodbye();
   /// The other end is gone: on_failure is called soon, after what it sent before.
@@ -93,12 +101,17 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
                                                   std::function<void()> finished) = 0;
   virtual void close() = 0;
+  /// During send_frame(): a body comes next, and may travel together with the frame.
+  [[nodiscard]] bool is_followed_by_body() const { return is_followed_by_body_; }
 
   Worker* worker_;
   bool is_open_ = false;
+  std::optional<Identity> vouched_;
+  Bytes channel_;
 
  private:
   std::uint64_t session_ = 0;
+  bool is_followed_by_body_ = false;
   std::function<void(const Status&)> on_failure_;
 };
 

@@ -2,16 +2,15 @@
 //
 // The handler is called without the lock: it may take long.  A second thread then takes in frames, tells callers that
 // ask that the server works, and leaves the rest for later.
+//
+// Who calls: through rings, the user the kernel names.  Through a port, the one MUNGE names, or the user of this process
+// if MUNGE is not used; a third thread asks MUNGE, which may take long.
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <random>
-#include <stop_token>
-#include <thread>
 #include <unordered_map>
 
 #include <arpa/inet.h>
@@ -25,6 +24,8 @@
 #include <weir/net/internal/errors.h>
 #include <weir/net/internal/handshake.h>
 #include <weir/net/internal/links.h>
+#include <weir/net/internal/munge.h>
+#include <weir/net/internal/process_caller.h>
 #include <weir/net/internal/tasks.h>
 #include <weir/net/internal/transports.h>
 #include <weir/net/request.h>
@@ -44,6 +45,11 @@ constexpr int kLooksPerStall = 4;
 /// How long a handler may take before the second thread steps in.
 constexpr auto kLongHandling = std::chrono::milliseconds(250);
 constexpr int kMostPortTries = 100;
+
+Admission::Encrypts admitted(Encryption encryption, bool has_fabric) {
+  if (has_fabric || encryption == Encryption::kNever) return Admission::Encrypts::kOnRequest;
+  return encryption == Encryption::kAlways ? Admission::Encrypts::kAlways : Admission::Encrypts::kBeyondLoopback;
+}
 
 /// A body on its way in.
 struct Incoming {
@@ -166,10 +172,12 @@ class ProcessRequest : public Request::Impl {
     frame.number = body.size();
     const bool is_inline = head.size() + body.size() <= kPieceBytes;
     if (is_inline) head.insert(head.end(), body.begin(), body.end());
-    peer_->link->send(frame, std::move(head));
     // A body that the caller has no room for is not sent: it sees that from the frame.
-    if (is_inline || body.size() > sink_bytes_ || !peer_->link->is_open()) return false;
-    send_body(body, std::move(sent));
+    if (is_inline || body.size() > sink_bytes_ || !peer_->link->is_open()) {
+      peer_->link->send(frame, std::move(head));
+      return false;
+    }
+    send_with_body(frame, std::move(head), body, std::move(sent));
     return true;
   }
 
@@ -180,10 +188,11 @@ class ProcessRequest : public Request::Impl {
     peer_->link->send(frame);
   }
 
-  void send_body(std::span<const std::byte> body, std::function<void()> sent) {
+  void send_with_body(const Frame& frame, Bytes head, std::span<const std::byte> body, std::function<void()> sent) {
     shared_->has_new_body = true;
-    peer_->outgoing[call_] = peer_->link->send_body(
-        call_, body, [shared = shared_, weak = std::weak_ptr(peer_), call = call_, then = std::move(sent)] {
+    peer_->outgoing[call_] = peer_->link->send_with_body(
+        frame, std::move(head), body,
+        [shared = shared_, weak = std::weak_ptr(peer_), call = call_, then = std::move(sent)] {
           if (const auto peer = weak.lock()) peer->outgoing.erase(call);
           if (then) shared->ready.push_back(then);
         });
@@ -224,34 +233,54 @@ class ProcessListener : public Listener {
   void run() override;
   void stop() override;
   void post(Task task) override;
-  void at(Clock::time_point time, Task task) override {
+  void at(Deadline time, Task task) override {
     const Lock lock(shared_->mutex);
     timers_.add(time, std::move(task));
   }
+  Caller& caller() override { return loop_caller_; }
+  [[nodiscard]] Admission admission() const override { return admission_; }
 
  private:
-  ProcessListener(const Key& key, Handler& handler, const ListenOptions& options)
+  ProcessListener(const Key& key, Handler& handler, const ListenOptions& options,
+                  std::unique_ptr<ProcessCaller> process_caller)
       : key_(key),
         handler_(handler),
         options_(options),
         links_(
             [this](const Frame& frame, std::span<const std::byte> payload, Link* from) { take(frame, payload, from); },
-            Rings::kOn) {}
+            [this](const Frame& frame, const Link* from) { return place_of(frame, from); }, Rings::kOn,
+            options.runtime),
+        caller_(std::move(process_caller)) {}
   Status listen(const Address& address);
+  /// How those that come through the port are identified.
+  Status choose_identification();
+  Status listen_to_sockets(const SocketAddress& socket);
+  Status listen_to_fabric(const SocketAddress& socket);
   void listen_on_this_host();
   Status listen_on_this_host_only(const SocketAddress& socket);
   Status listen_to_rings();
   static void on_connect(ucp_conn_request_h request, void* listener);
   void accept(ucp_conn_request_h request);
   [[nodiscard]] bool wants_strangers() const { return !is_stopping_ && strangers_.size() < kMostStrangers; }
+  /// Those that say nothing must not keep others out: the oldest goes.
+  void make_room_for_stranger();
   void add(std::shared_ptr<Link> link);
+  /// It has a limited time to become more.
+  void take_as_stranger(const std::shared_ptr<Peer>& peer);
   void stop_listening();
 
+  [[nodiscard]] std::shared_ptr<Peer> peer_of(const Frame& frame, const Link* from) const;
+  [[nodiscard]] std::span<std::byte> place_of(const Frame& frame, const Link* from) const;
   void take(const Frame& frame, std::span<const std::byte> payload, Link* from);
   void take_greeting(const Frame& frame, std::span<const std::byte> payload, Link* from);
   void take_body(Peer& peer, const Frame& frame, std::span<const std::byte> payload);
   void cancel(Peer& peer, std::uint64_t call);
   static void tell_working(Peer& peer, std::uint64_t call);
+  /// Finds out who has proven the key, and welcomes or refuses it, now or later.
+  void identify(const std::shared_ptr<Peer>& peer, const Claim& claim);
+  void ask_munge(const std::shared_ptr<Peer>& peer, const Claim& claim);
+  /// The third thread.
+  [[nodiscard]] Result<Identity> identity_by_munge(const Claim& claim, const Bytes& binding) const;
   void welcome(const std::shared_ptr<Peer>& peer, Identity identity);
   void refuse(Peer& peer, const Status& why);
   void lose(PeerId id);
@@ -269,8 +298,15 @@ class ProcessListener : public Listener {
   [[nodiscard]] std::vector<Task> take_ready();
   /// True if something has happened, or there is something to do.
   bool progress();
+  /// Of calls to other servers.  True if something has happened.
+  bool progress_caller();
   /// The second thread.
-  void stand_in(const std::stop_token& stop);
+  void stand_in();
+  /// The third one.
+  void run_questions();
+  /// Ends both.
+  void end_threads();
+  [[nodiscard]] Deadline now() const { return options_.runtime.clock->now(); }
 
   const Key key_;
   Handler& handler_;
@@ -285,21 +321,34 @@ class ProcessListener : public Listener {
   Inbox inbox_;
   int wake_fd_ = -1;
   std::atomic<bool> is_stopping_ = false;
-  Clock::time_point stop_patience_ = Clock::time_point::max();
+  Deadline stop_patience_ = Deadline::max();
   Links links_;
   ucp_listener_h listener_ = nullptr;
+  Admission admission_{.squashes_root = options_.squashes_root};
+  const Identity own_identity_ = Identity::of_this_process();
+  std::unique_ptr<ProcessCaller> caller_;  // with links of its own: only the listener's thread uses them
+  LoopCaller loop_caller_{*caller_, [this] { wake(); }};
 
   // Of the second thread; with the lock:
   bool is_handling_ = false;
   std::uint64_t handlings_ = 0;
   bool is_idle_ = false;  // it waits for the next handling
-  std::condition_variable_any handling_;
-  std::jthread stand_in_;  // last: it uses the others
+  bool is_ending_ = false;
+  std::unique_ptr<runtime::Event> handling_ = options_.runtime.executor->make_event();
+  std::unique_ptr<runtime::Thread> stand_in_;  // after what it uses
+
+  // Of the third thread.
+  const Munge munge_{*options_.runtime.settings};
+  Inbox questions_;
+  std::atomic<bool> has_no_more_questions_ = false;
+  std::unique_ptr<runtime::Event> asked_ = options_.runtime.executor->make_event();
+  std::unique_ptr<runtime::Thread> questioner_;  // after what it uses
 };
 
 Result<std::unique_ptr<Listener>> ProcessListener::create(const Address& address, const Key& key, Handler& handler,
                                                           const ListenOptions& options) {
-  std::unique_ptr<ProcessListener> self(new ProcessListener(key, handler, options));
+  WEIR_TRY(auto caller, ProcessCaller::create(kProtocolVersion, rings_by(*options.runtime.settings), options.runtime));
+  std::unique_ptr<ProcessListener> self(new ProcessListener(key, handler, options, std::move(caller)));
   self->wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (self->wake_fd_ < 0) return os_error(ErrorCode::kIoError, "eventfd");
   WEIR_RETURN_IF_ERROR(self->listen(address));
@@ -309,26 +358,57 @@ Result<std::unique_ptr<Listener>> ProcessListener::create(const Address& address
 Status ProcessListener::listen(const Address& address) {
   const Result<SocketAddress> socket = resolve(address);
   if (!socket.is_ok()) return {ErrorCode::kIoError, concat("listen: ", socket.status().message())};
-  const bool wants_port = options_.opens_loopback_port || rings_by_environment() == Rings::kOff;
+  const bool wants_port = options_.opens_loopback_port || rings_by(*options_.runtime.settings) == Rings::kOff;
   if (is_loopback(socket->storage) && !wants_port && links_.rings() != nullptr)
     return listen_on_this_host_only(*socket);
-  const Result<UcxWorker*> ucx = links_.ucx(socket->storage);
-  if (!ucx.is_ok()) return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucx.status().message())};
+  WEIR_RETURN_IF_ERROR(choose_identification());
+  const Status status = links_.has_fabric() ? listen_to_fabric(*socket) : listen_to_sockets(*socket);
+  if (!status.is_ok()) return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", status.message())};
+  listen_on_this_host();
+  return Status::ok();
+}
+
+Status ProcessListener::choose_identification() {
+  WEIR_TRY(const MungeUse use, munge_use_by(*options_.runtime.settings));
+  WEIR_TRY(const Encryption encryption, encryption_by(*options_.runtime.settings));
+  admission_.encrypts = admitted(encryption, links_.has_fabric());
+  const Status answer = use == MungeUse::kOff ? Status(ErrorCode::kUnavailable, "") : munge_.encode({}).status();
+  if (use == MungeUse::kRequire && !answer.is_ok())
+    return {answer.code(), concat("listen: MUNGE is required (WEIR_MUNGE): ", answer.message())};
+  admission_.identifies = answer.is_ok() ? Admission::Identifies::kByMunge : Admission::Identifies::kByKey;
+  if (!answer.is_ok()) return Status::ok();
+  questioner_ = options_.runtime.executor->start("weir-munge", [this] { run_questions(); });
+  if (questioner_ != nullptr) return Status::ok();
+  return {ErrorCode::kUnavailable, "listen: no thread can be started: raise the limit (ulimit -u)"};
+}
+
+Status ProcessListener::listen_to_sockets(const SocketAddress& socket) {
+  WEIR_TRY(SocketWorker* const sockets, links_.sockets());
+  WEIR_TRY(const SocketAddress bound, sockets->listen(socket, key_, [this](const std::shared_ptr<Link>& link) {
+    if (is_stopping_) return false;
+    make_room_for_stranger();
+    add(link);
+    return true;
+  }));
+  shared_->address = to_address(bound.storage);
+  return Status::ok();
+}
+
+Status ProcessListener::listen_to_fabric(const SocketAddress& socket) {
+  WEIR_TRY(UcxWorker* const ucx, links_.ucx());
   ucp_listener_params_t params{};
   params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&socket->storage);
-  params.sockaddr.addrlen = socket->length;
+  params.sockaddr.addr = socket.get();
+  params.sockaddr.addrlen = socket.length;
   params.conn_handler.cb = &ProcessListener::on_connect;
   params.conn_handler.arg = this;
-  if (const ucs_status_t status = ucx_calls().ucp_listener_create((*ucx)->handle(), &params, &listener_);
-      status != UCS_OK)
-    return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucx_calls().ucs_status_string(status))};
+  if (const ucs_status_t status = ucx_calls().ucp_listener_create(ucx->handle(), &params, &listener_); status != UCS_OK)
+    return ucx_error("listen", status);
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   if (const ucs_status_t status = ucx_calls().ucp_listener_query(listener_, &attributes); status != UCS_OK)
-    return {ErrorCode::kIoError, concat("listen on ", address.text, ": ", ucx_calls().ucs_status_string(status))};
+    return ucx_error("listen", status);
   shared_->address = to_address(attributes.sockaddr);
-  listen_on_this_host();
   return Status::ok();
 }
 
@@ -346,11 +426,11 @@ Status ProcessListener::listen_on_this_host_only(const SocketAddress& socket) {
   in_port_t& port = place.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(place.storage).sin6_port
                                                         : reinterpret_cast<sockaddr_in&>(place.storage).sin_port;
   const bool may_choose = port == 0;
-  std::random_device random;
-  std::uniform_int_distribution<int> ports(1024, 65535);
+  constexpr std::uint64_t kFirstPort = 1024;
   Status status;
   for (int tries = 0; tries < (may_choose ? kMostPortTries : 1); ++tries) {
-    if (may_choose) port = htons(static_cast<in_port_t>(ports(random)));
+    if (may_choose)
+      port = htons(static_cast<in_port_t>(kFirstPort + options_.runtime.random->next() % (65536 - kFirstPort)));
     shared_->address = to_address(place.storage);
     status = listen_to_rings();
     if (status.is_ok()) return status;
@@ -362,16 +442,16 @@ Status ProcessListener::listen_on_this_host_only(const SocketAddress& socket) {
 void ProcessListener::listen_on_this_host() {
   if (links_.rings() == nullptr) return;
   const Status status = listen_to_rings();
-  if (!status.is_ok()) WEIR_LOG_WARN("net: {}; messages within this host go through UCX", status.message());
+  if (!status.is_ok()) WEIR_LOG_WARN("net: {}; messages within this host go through sockets", status.message());
 }
 
 void ProcessListener::stop_listening() {
-  if (links_.rings() != nullptr) links_.rings()->stop_listening();
+  links_.stop_listening();
   if (listener_ != nullptr) ucx_calls().ucp_listener_destroy(std::exchange(listener_, nullptr));
 }
 
 ProcessListener::~ProcessListener() {
-  stand_in_ = {};
+  end_threads();
   stop_listening();
   shared_->ready.clear();
   for (const auto& entry : peers_) fail_incoming(*entry.second);
@@ -381,28 +461,30 @@ ProcessListener::~ProcessListener() {
 // ---------------------------------------------------------------- the loop
 
 void ProcessListener::run() {
-  stand_in_ = std::jthread([this](const std::stop_token& stop) { stand_in(stop); });
+  stand_in_ = options_.runtime.executor->start("weir-net", [this] { stand_in(); });
+  if (stand_in_ == nullptr) WEIR_LOG_WARN("net: {}: no thread to answer callers during long requests", address().text);
   while (true) {
     run_tasks(inbox_.take());
-    run_tasks(timers_.due(Clock::now()));
+    run_tasks(timers_.due(now()));
     const bool has_progressed = progress();
     run_tasks(take_ready());
+    const bool has_called = progress_caller();
     if (may_return()) break;
-    if (has_progressed) continue;
-    if (!links_.linger()) sleep();
+    if (has_progressed || has_called) continue;
+    if (!links_.linger() && !caller_->links().linger()) sleep();
   }
-  stand_in_ = {};
+  end_threads();
   // Replies that were sent leave before the connections end.
   stop_listening();
   for (const auto& entry : peers_) entry.second->link->say_goodbye();
-  links_.flush(Clock::now() + kClosePatience);
+  links_.flush(now() + kClosePatience);
   for (const auto& entry : std::exchange(peers_, {})) {
     entry.second->link->abort();
     fail_incoming(*entry.second);
   }
   strangers_.clear();
   sessions_.clear();
-  links_.finish_closing(Clock::now() + kClosePatience);
+  links_.finish_closing(now() + kClosePatience);
   for (const Task& task : take_ready()) task();
 }
 
@@ -411,6 +493,13 @@ bool ProcessListener::progress() {
   const bool has_progressed = links_.progress();
   if (std::exchange(shared_->has_new_body, false) && !is_watching_) watch_for_stalls();
   return has_progressed || !shared_->ready.empty();
+}
+
+bool ProcessListener::progress_caller() {
+  const bool has_progressed = caller_->advance();
+  if (!caller_->has_completions()) return has_progressed;
+  run_tasks({[this] { caller_->run_completions(); }});
+  return true;
 }
 
 std::vector<Task> ProcessListener::take_ready() {
@@ -427,27 +516,60 @@ void ProcessListener::run_tasks(const std::vector<Task>& tasks) {
     ++handlings_;
     has_to_wake = std::exchange(is_idle_, false);
   }
-  if (has_to_wake) handling_.notify_one();
+  if (has_to_wake) handling_->set();
   for (const Task& task : tasks) task();
   const Lock lock(shared_->mutex);
   is_handling_ = false;
 }
 
-void ProcessListener::stand_in(const std::stop_token& stop) {
-  std::unique_lock lock(shared_->mutex);
-  for (std::uint64_t seen = 0; !stop.stop_requested();) {
-    is_idle_ = !is_handling_ && handlings_ == seen;
-    if (is_idle_) handling_.wait(lock, stop, [&] { return handlings_ != seen; });
-    handling_.wait_for(lock, stop, kLongHandling, [] { return false; });
-    if (is_handling_ && handlings_ == seen && !stop.stop_requested()) links_.take_in();
+void ProcessListener::stand_in() {
+  for (std::uint64_t seen = 0;;) {
+    bool is_idle = false;
+    {
+      const Lock lock(shared_->mutex);
+      if (is_ending_) return;
+      is_idle = is_idle_ = !is_handling_ && handlings_ == seen;
+    }
+    // Set by the next handling, or at the end.
+    if (is_idle) {
+      handling_->wait();
+      const Lock lock(shared_->mutex);
+      if (is_ending_) return;
+    }
+    handling_->wait_until(now() + kLongHandling);
+    const Lock lock(shared_->mutex);
+    if (is_ending_) return;
+    if (is_handling_ && handlings_ == seen) links_.take_in();
     seen = handlings_;
   }
 }
 
+void ProcessListener::run_questions() {
+  while (!has_no_more_questions_) {
+    for (const Task& question : questions_.take()) {
+      if (!has_no_more_questions_) question();
+    }
+    asked_->wait();
+  }
+}
+
+void ProcessListener::end_threads() {
+  {
+    const Lock lock(shared_->mutex);
+    is_ending_ = true;
+    is_idle_ = false;
+  }
+  handling_->set();
+  stand_in_.reset();
+  has_no_more_questions_ = true;
+  asked_->set();
+  questioner_.reset();
+}
+
 bool ProcessListener::may_return() {
   if (!is_stopping_ || shared_->outstanding > 0) return false;
-  if (stop_patience_ == Clock::time_point::max()) stop_patience_ = Clock::now() + kStopPatience;
-  return !links_.has_streams() || Clock::now() > stop_patience_;
+  if (stop_patience_ == Deadline::max()) stop_patience_ = now() + kStopPatience;
+  return !links_.has_streams() || now() > stop_patience_;
 }
 
 void ProcessListener::stop() {
@@ -466,9 +588,7 @@ void ProcessListener::wake() {
 }
 
 void ProcessListener::sleep() {
-  links_.sleep(std::min(timers_.next(), stop_patience_), wake_fd_);
-  std::uint64_t count = 0;
-  static_cast<void>(!::read(wake_fd_, &count, sizeof count));
+  Links::sleep(links_, &caller_->links(), std::min({timers_.next(), stop_patience_, caller_->next_look()}), wake_fd_);
 }
 
 // ---------------------------------------------------------------- peers
@@ -482,7 +602,7 @@ void ProcessListener::accept(ucp_conn_request_h request) {
     ucx_calls().ucp_listener_reject(listener_, request);
     return;
   }
-  Result<std::shared_ptr<Link>> link = (*links_.ucx({}))->accept(request);
+  Result<std::shared_ptr<Link>> link = (*links_.ucx())->accept(request);
   if (!link.is_ok()) {
     WEIR_LOG_WARN("net: {}: a connection failed: {}", address().text, link.status().message());
     return;
@@ -490,20 +610,33 @@ void ProcessListener::accept(ucp_conn_request_h request) {
   add(std::move(*link));
 }
 
+void ProcessListener::make_room_for_stranger() {
+  if (strangers_.size() < kMostStrangers) return;
+  const auto oldest = std::min_element(strangers_.begin(), strangers_.end(),
+                                       [](const auto& a, const auto& b) { return a.second->id < b.second->id; });
+  lose(oldest->second->id);
+}
+
 void ProcessListener::add(std::shared_ptr<Link> link) {
+  const bool is_vouched = link->vouched().has_value();
+  const Asks asks =
+      !is_vouched && admission_.identifies == Admission::Identifies::kByMunge ? Asks::kCredential : Asks::kNothing;
   auto peer = std::make_shared<Peer>(Peer{.id = next_peer_++,
                                           .link = std::move(link),
-                                          .handshake = ListenerHandshake(key_, kProtocolVersion),
+                                          .handshake = ListenerHandshake(key_, kProtocolVersion, asks),
                                           .identity = {},
                                           .incoming = {},
                                           .outgoing = {},
                                           .requests = {}});
   peer->link->set_on_failure([this, id = peer->id](const Status&) { lose(id); });
-  strangers_[peer->link.get()] = peer;
   peers_[peer->id] = peer;
-  timers_.add(Clock::now() + options_.stranger_patience, [this, id = peer->id] {
-    const auto found = peers_.find(id);
-    if (found != peers_.end() && !found->second->is_proven) lose(id);
+  take_as_stranger(peer);
+}
+
+void ProcessListener::take_as_stranger(const std::shared_ptr<Peer>& peer) {
+  strangers_[peer->link.get()] = peer;
+  timers_.add(now() + options_.stranger_patience, [this, id = peer->id, link = peer->link.get()] {
+    if (peers_.contains(id) && strangers_.contains(link)) lose(id);
   });
 }
 
@@ -523,7 +656,7 @@ void ProcessListener::lose(PeerId id) {
 
 void ProcessListener::watch_for_stalls() {
   is_watching_ = true;
-  timers_.add(Clock::now() + options_.stall_limit / kLooksPerStall, [this] { look_for_stalls(); });
+  timers_.add(now() + options_.stall_limit / kLooksPerStall, [this] { look_for_stalls(); });
 }
 
 void ProcessListener::look_for_stalls() {
@@ -574,10 +707,53 @@ void ProcessListener::take_greeting(const Frame& frame, std::span<const std::byt
     answer.kind = FrameKind::kChallenge;
     peer->link->send(answer, std::move(*challenge));
   } else if (frame.kind == FrameKind::kProof) {
-    Result<Identity> identity = peer->handshake.accept(payload);
-    if (!identity.is_ok()) return refuse(*peer, identity.status());
-    welcome(peer, std::move(*identity));
+    const Result<Claim> claim = peer->handshake.accept(payload);
+    claim.is_ok() ? identify(peer, *claim) : refuse(*peer, claim.status());
   }
+}
+
+void ProcessListener::identify(const std::shared_ptr<Peer>& peer, const Claim& claim) {
+  const std::optional<Identity>& vouched = peer->link->vouched();
+  if (!vouched && !claim.is_server && admission_.identifies == Admission::Identifies::kByMunge)
+    return ask_munge(peer, claim);
+  Identity identity = vouched ? *vouched : own_identity_;
+  identity.host = vouched ? own_identity_.host : claim.host;  // rings do not reach further
+  identity.is_server = claim.is_server;
+  welcome(peer, std::move(identity));
+}
+
+Result<Identity> ProcessListener::identity_by_munge(const Claim& claim, const Bytes& binding) const {
+  WEIR_TRY(const Munge::User user, munge_.decode(claim.credential, binding));
+  Identity identity;
+  if (user.uid == 0 && options_.squashes_root) {
+    identity = Identity::nobody();
+  } else {
+    identity.uid = user.uid;
+    identity.gid = user.gid;
+    identity.groups = groups_of(user.uid, user.gid);
+  }
+  identity.host = claim.host;
+  return identity;
+}
+
+void ProcessListener::ask_munge(const std::shared_ptr<Peer>& peer, const Claim& claim) {
+  strangers_.erase(peer->link.get());  // it has proven the key, and does not have to make room for others
+  const auto question = [this, claim, id = peer->id, weak = std::weak_ptr(peer),
+                         binding = peer->handshake.binding(peer->link->channel())] {
+    if (weak.expired()) return;  // it is gone
+    const Result<Identity> answer = identity_by_munge(claim, binding);
+    post([this, id, answer] {
+      const Lock lock(shared_->mutex);
+      const auto found = peers_.find(id);
+      if (found == peers_.end()) return;
+      const std::shared_ptr<Peer> caller = found->second;
+      if (answer.is_ok()) return welcome(caller, *answer);
+      refuse(*caller, answer.status());
+      take_as_stranger(caller);
+    });
+  };
+  static_cast<void>(questions_.add(question));
+  asked_->set();
 }
 
 void ProcessListener::welcome(const std::shared_ptr<Peer>& peer, Identity identity) {
@@ -603,11 +779,25 @@ void ProcessListener::refuse(Peer& peer, const Status& why) {
 
 // ---------------------------------------------------------------- frames of peers that have proven the key
 
+// A session belongs to its connection; UCX does not tell where a frame comes from.
+std::shared_ptr<Peer> ProcessListener::peer_of(const Frame& frame, const Link* from) const {
+  const auto found = sessions_.find(frame.session);
+  if (found == sessions_.end() || (from != nullptr && found->second->link.get() != from)) return nullptr;
+  return found->second;
+}
+
+std::span<std::byte> ProcessListener::place_of(const Frame& frame, const Link* from) const {
+  const std::shared_ptr<Peer> peer = peer_of(frame, from);
+  if (peer == nullptr) return {};
+  const auto found = peer->incoming.find(frame.call);
+  if (found == peer->incoming.end() || frame.number > found->second.into.size()) return {};
+  return found->second.into.subspan(frame.number);
+}
+
 void ProcessListener::take(const Frame& frame, std::span<const std::byte> payload, Link* from) {
   if (is_handshake(frame.kind)) return take_greeting(frame, payload, from);
-  const auto found = sessions_.find(frame.session);
-  if (found == sessions_.end()) return;
-  const std::shared_ptr<Peer>& peer = found->second;
+  const std::shared_ptr<Peer> peer = peer_of(frame, from);
+  if (peer == nullptr) return;
   switch (frame.kind) {
     case FrameKind::kCall: {
       // Shared only because tasks can be copied.  While stopping, it is dropped.
@@ -629,7 +819,8 @@ void ProcessListener::take_body(Peer& peer, const Frame& frame, std::span<const 
   Incoming& incoming = found->second;
   const std::size_t room = incoming.into.size();
   if (frame.number > room || payload.size() > room - frame.number) return;
-  std::memcpy(incoming.into.data() + frame.number, payload.data(), payload.size());
+  std::byte* const place = incoming.into.data() + frame.number;
+  if (payload.data() != place) std::memcpy(place, payload.data(), payload.size());
   incoming.received_bytes += payload.size();
   peer.received_bytes += payload.size();
   if (incoming.received_bytes < room) return;

@@ -5,7 +5,6 @@
 // caller that gives up takes the same lock, so its memory is not touched afterwards.
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -31,30 +30,25 @@ class ReplyBox {
     Result<Reply> result;
   };
 
+  /// `event`: of the thread that takes answers.
+  explicit ReplyBox(std::shared_ptr<runtime::Event> event) : event_(std::move(event)) {}
+
   void add(CallId call, Result<Reply> result) {
     {
       const std::lock_guard lock(mutex_);
       arrived_.push_back({call, std::move(result)});
     }
-    changed_.notify_one();
+    event_->set();
   }
   [[nodiscard]] std::vector<Arrived> take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(arrived_, {});
   }
-  void wait_until(Deadline deadline) {
-    std::unique_lock lock(mutex_);
-    const auto has_news = [&] { return !arrived_.empty(); };
-    if (deadline == Deadline::max()) {
-      changed_.wait(lock, has_news);  // wait_until would overflow
-    } else {
-      changed_.wait_until(lock, deadline, has_news);
-    }
-  }
+  [[nodiscard]] runtime::Event& event() { return *event_; }
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::shared_ptr<runtime::Event> event_;
   std::vector<Arrived> arrived_;
 };
 
@@ -79,11 +73,17 @@ struct LocalPeer {
   Identity identity;
 };
 
+class LocalCaller;
+
 /// The listener, as connections see it: it may end before they do.
 class Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(Address address, Key key, Handler& handler)
-      : address_(std::move(address)), key_(std::move(key)), handler_(handler) {}
+  Core(Address address, Key key, Handler& handler, const runtime::Runtime& runtime)
+      : address_(std::move(address)),
+        key_(std::move(key)),
+        handler_(handler),
+        clock_(*runtime.clock),
+        event_(runtime.executor->make_event()) {}
 
   [[nodiscard]] const Address& address() const { return address_; }
   [[nodiscard]] const Key& key() const { return key_; }
@@ -101,20 +101,27 @@ class Core : public std::enable_shared_from_this<Core> {
   /// A request is over.
   void release();
 
+  /// Of the listener's thread.
+  [[nodiscard]] const std::shared_ptr<runtime::Event>& event() const { return event_; }
+
   // ---- the listener's thread
-  void run();
-  void at(Clock::time_point time, Task task) { timers_.add(time, std::move(task)); }
+
+  /// `caller`: driven by this loop.
+  void run(LocalCaller& caller);
+  void at(Deadline time, Task task) { timers_.add(time, std::move(task)); }
 
  private:
-  void wait(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Task take_task();
+  [[nodiscard]] bool may_return() const;
 
   const Address address_;
   const Key key_;
   Handler& handler_;
+  const runtime::Clock& clock_;
+  const std::shared_ptr<runtime::Event> event_;
   Timers timers_;  // the listener's thread only
 
   mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
   std::deque<Task> tasks_;
   std::size_t outstanding_ = 0;  // requests that the handler has, or that wait for it
   bool is_stopping_ = false;
@@ -182,7 +189,7 @@ void Core::post(Task task) {
     if (is_closed_) return;
     tasks_.push_back(std::move(task));
   }
-  changed_.notify_one();
+  event_->set();
 }
 
 bool Core::submit(const std::shared_ptr<LocalPeer>& peer, const std::shared_ptr<SharedCall>& call) {
@@ -194,7 +201,7 @@ bool Core::submit(const std::shared_ptr<LocalPeer>& peer, const std::shared_ptr<
     auto request = std::make_shared<Request>(std::make_unique<LocalRequest>(shared_from_this(), peer, call));
     tasks_.push_back([this, request] { handler_.handle(std::move(*request)); });
   }
-  changed_.notify_one();
+  event_->set();
   return true;
 }
 
@@ -217,7 +224,7 @@ void Core::stop() {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
   }
-  changed_.notify_one();
+  event_->set();
 }
 
 void Core::close() {
@@ -232,38 +239,7 @@ void Core::release() {
     const std::lock_guard lock(mutex_);
     --outstanding_;
   }
-  changed_.notify_one();
-}
-
-void Core::run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    if (const auto now = Clock::now(); timers_.next() <= now) {
-      lock.unlock();
-      for (const Task& task : timers_.due(now)) task();
-      lock.lock();
-    } else if (!tasks_.empty()) {
-      Task task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      task = nullptr;  // what it holds may take the lock
-      lock.lock();
-    } else if (is_stopping_ && outstanding_ == 0) {
-      return;
-    } else {
-      wait(lock);
-    }
-  }
-}
-
-void Core::wait(std::unique_lock<std::mutex>& lock) {
-  // Waiting until max() would overflow.
-  if (timers_.next() == Clock::time_point::max()) {
-    changed_.wait(lock);
-  } else {
-    changed_.wait_until(lock, timers_.next());
-  }
+  event_->set();
 }
 
 // ---------------------------------------------------------------- who listens
@@ -298,35 +274,15 @@ class Registry {
   std::map<std::string, std::weak_ptr<Core>> cores_;
 };
 
-class LocalListener : public Listener {
- public:
-  explicit LocalListener(std::shared_ptr<Core> core) : core_(std::move(core)) {}
-  LocalListener(const LocalListener&) = delete;
-  LocalListener& operator=(const LocalListener&) = delete;
-  ~LocalListener() override {
-    Registry::instance().remove(core_->address());
-    core_->close();
-  }
-
-  [[nodiscard]] const Address& address() const override { return core_->address(); }
-  void run() override {
-    core_->run();
-    core_->close();
-  }
-  void stop() override { core_->stop(); }
-  void post(Task task) override { core_->post(std::move(task)); }
-  void at(Clock::time_point time, Task task) override { core_->at(time, std::move(task)); }
-
- private:
-  std::shared_ptr<Core> core_;
-};
-
 // ---------------------------------------------------------------- the calling end
 
 /// What a Caller and its connections share.
 struct LocalCallerState {
+  explicit LocalCallerState(std::shared_ptr<runtime::Event> event)
+      : replies(std::make_shared<ReplyBox>(std::move(event))) {}
+
   CallTable table;
-  std::shared_ptr<ReplyBox> replies = std::make_shared<ReplyBox>();
+  std::shared_ptr<ReplyBox> replies;
 
   /// The caller gives up: its memory is not touched any more.
   void abandon(CallId id, Status why) {
@@ -341,12 +297,22 @@ struct LocalCallerState {
   }
 };
 
+/// The handshake of the network, in one step.
+Result<Identity> shake_hands(const Core& core, const Key& key, std::uint32_t version) {
+  Identity identity = Identity::of_this_process();
+  CallerHandshake caller(key, identity.host, version);
+  ListenerHandshake listener(core.key(), kProtocolVersion);
+  WEIR_TRY(const Bytes challenge, listener.challenge(caller.hello()));
+  WEIR_TRY(const Bytes proof, caller.prove(challenge));
+  WEIR_TRY(const Claim claim, listener.accept(proof));
+  identity.is_server = claim.is_server;
+  return identity;
+}
+
 class LocalConnection : public Connection {
  public:
-  LocalConnection(std::shared_ptr<LocalCallerState> state, std::shared_ptr<Core> core, Identity identity)
-      : state_(std::move(state)),
-        core_(std::move(core)),
-        peer_(std::make_shared<LocalPeer>(LocalPeer{core_->next_peer(), std::move(identity)})) {}
+  LocalConnection(std::shared_ptr<LocalCallerState> state, Address address)
+      : state_(std::move(state)), address_(std::move(address)) {}
   LocalConnection(const LocalConnection&) = delete;
   LocalConnection& operator=(const LocalConnection&) = delete;
 
@@ -354,66 +320,75 @@ class LocalConnection : public Connection {
     for (const CallId id : state_->table.calls_of(this))
       state_->abandon(id, gone(address(), "the connection was closed"));
     state_->table.run_ready_of(this);
-    core_->disconnect(peer_->id);
+    if (core_ != nullptr) core_->disconnect(peer_->id);
   }
 
+  /// All of it, at once.
+  Status connect(const Key& key, std::uint32_t version) {
+    WEIR_RETURN_IF_ERROR(check_key(address_, key));
+    std::shared_ptr<Core> core = Registry::instance().find(address_);
+    if (core == nullptr || !core->is_open())
+      return cannot_connect(address_, {ErrorCode::kUnavailable, "nobody listens there"});
+    Result<Identity> identity = shake_hands(*core, key, version);
+    if (!identity.is_ok()) return cannot_connect(address_, identity.status());
+    core_ = std::move(core);
+    peer_ = std::make_shared<LocalPeer>(LocalPeer{core_->next_peer(), std::move(*identity)});
+    return Status::ok();
+  }
+  void refuse_all(Status why) { refusal_ = std::move(why); }
+
   void call(Call call) override {
-    if (const Status status = check_call(address(), call); !status.is_ok())
-      return state_->table.refuse(this, std::move(call), status);
+    Status status = refusal_.is_ok() ? check_call(address_, call) : refusal_;
+    if (!status.is_ok()) return state_->table.refuse(this, std::move(call), std::move(status));
     const CallId id = state_->table.add(this, std::move(call));
     CallTable::Pending* pending = state_->table.find(id);
     const auto shared = std::make_shared<SharedCall>(id, pending->call, state_->replies);
     pending->transport = shared;
-    if (!core_->submit(peer_, shared)) state_->table.finish(id, gone(address(), "the server has stopped"));
+    if (!core_->submit(peer_, shared)) state_->table.finish(id, gone(address_, "the server has stopped"));
   }
 
-  [[nodiscard]] bool is_open() const override { return core_->is_open(); }
-  [[nodiscard]] const Address& address() const override { return core_->address(); }
+  [[nodiscard]] bool is_open() const override { return core_ != nullptr && core_->is_open(); }
+  [[nodiscard]] const Address& address() const override { return address_; }
 
  private:
   std::shared_ptr<LocalCallerState> state_;
-  std::shared_ptr<Core> core_;
+  Address address_;
+  Status refusal_;              // OK, or why it could not connect
+  std::shared_ptr<Core> core_;  // null: it could not connect
   std::shared_ptr<LocalPeer> peer_;
 };
 
-/// The handshake of the network, in one step.
-Result<Identity> shake_hands(const Core& core, const Key& key, std::uint32_t version) {
-  CallerHandshake caller(key, Identity::of_this_process(), version);
-  ListenerHandshake listener(core.key(), kProtocolVersion);
-  WEIR_TRY(const Bytes challenge, listener.challenge(caller.hello()));
-  WEIR_TRY(const Bytes proof, caller.prove(challenge));
-  return listener.accept(proof);
-}
-
 class LocalCaller : public Caller {
  public:
-  explicit LocalCaller(std::uint32_t version) : version_(version) {}
+  LocalCaller(std::uint32_t version, const runtime::Clock& clock, std::shared_ptr<runtime::Event> event)
+      : version_(version), clock_(clock), state_(std::make_shared<LocalCallerState>(std::move(event))) {}
 
-  Result<std::unique_ptr<Connection>> connect(const Address& address, const Key& key, Deadline) override {
-    WEIR_RETURN_IF_ERROR(check_key(address, key));
-    const std::shared_ptr<Core> core = Registry::instance().find(address);
-    if (core == nullptr || !core->is_open())
-      return cannot_connect(address, {ErrorCode::kUnavailable, "nobody listens there"});
-    Result<Identity> identity = shake_hands(*core, key, version_);
-    if (!identity.is_ok()) return cannot_connect(address, identity.status());
-    return std::unique_ptr<Connection>(std::make_unique<LocalConnection>(state_, core, std::move(*identity)));
+  std::unique_ptr<Connection> connect(const Address& address, const Key& key, Deadline) override {
+    auto connection = std::make_unique<LocalConnection>(state_, address);
+    connection->refuse_all(connection->connect(key, version_));
+    return connection;
   }
 
   void progress() override {
     for (ReplyBox::Arrived& arrived : state_->replies->take())
       state_->table.finish(arrived.call, std::move(arrived.result));
-    const Clock::time_point now = Clock::now();
+    const Deadline now = clock_.now();
     for (const CallId id : state_->table.due(now)) look_at(id, now);
     state_->table.run_ready();
   }
 
   void wait(Deadline deadline) override {
-    if (!state_->table.has_ready()) state_->replies->wait_until(std::min(deadline, state_->table.next_look()));
+    if (!state_->table.has_ready()) (void)state_->replies->event().wait_until(std::min(deadline, next_look()));
     progress();
   }
 
+  void wake() override { state_->replies->event().set(); }
+
+  [[nodiscard]] Deadline next_look() const { return state_->table.next_look(); }
+  [[nodiscard]] bool has_ready() const { return state_->table.has_ready(); }
+
  private:
-  void look_at(CallId id, Clock::time_point now) {
+  void look_at(CallId id, Deadline now) {
     const CallTable::Look look = state_->table.look_at(id, now);
     CallTable::Pending& pending = *state_->table.find(id);
     const auto* connection = static_cast<const LocalConnection*>(pending.owner);
@@ -423,17 +398,76 @@ class LocalCaller : public Caller {
   }
 
   std::uint32_t version_;
-  std::shared_ptr<LocalCallerState> state_ = std::make_shared<LocalCallerState>();
+  const runtime::Clock& clock_;
+  std::shared_ptr<LocalCallerState> state_;
+};
+
+// ---------------------------------------------------------------- the answering end
+
+Task Core::take_task() {
+  const std::lock_guard lock(mutex_);
+  if (tasks_.empty()) return nullptr;
+  Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  return task;
+}
+
+bool Core::may_return() const {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_ && outstanding_ == 0 && tasks_.empty();
+}
+
+void Core::run(LocalCaller& caller) {
+  while (true) {
+    for (const Task& task : timers_.due(clock_.now())) task();
+    caller.progress();
+    if (const Task task = take_task()) {
+      task();
+      continue;
+    }
+    if (may_return()) return;
+    if (!caller.has_ready()) (void)event_->wait_until(std::min(timers_.next(), caller.next_look()));
+  }
+}
+
+class LocalListener : public Listener {
+ public:
+  LocalListener(std::shared_ptr<Core> core, const runtime::Clock& clock)
+      : core_(std::move(core)), driven_(kProtocolVersion, clock, core_->event()) {}
+  LocalListener(const LocalListener&) = delete;
+  LocalListener& operator=(const LocalListener&) = delete;
+  ~LocalListener() override {
+    Registry::instance().remove(core_->address());
+    core_->close();
+  }
+
+  [[nodiscard]] const Address& address() const override { return core_->address(); }
+  void run() override {
+    core_->run(driven_);
+    core_->close();
+  }
+  void stop() override { core_->stop(); }
+  void post(Task task) override { core_->post(std::move(task)); }
+  void at(Deadline time, Task task) override { core_->at(time, std::move(task)); }
+  Caller& caller() override { return caller_; }
+
+ private:
+  std::shared_ptr<Core> core_;
+  LocalCaller driven_;
+  LoopCaller caller_{driven_, [this] { driven_.wake(); }};
 };
 
 }  // namespace
 
-std::unique_ptr<Caller> make_local_caller(std::uint32_t version) { return std::make_unique<LocalCaller>(version); }
+std::unique_ptr<Caller> make_local_caller(std::uint32_t version, const runtime::Runtime& runtime) {
+  return std::make_unique<LocalCaller>(version, *runtime.clock, runtime.executor->make_event());
+}
 
-Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler) {
-  auto core = std::make_shared<Core>(address, key, handler);
+Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler,
+                                               const ListenOptions& options) {
+  auto core = std::make_shared<Core>(address, key, handler, options.runtime);
   WEIR_RETURN_IF_ERROR(Registry::instance().add(core));
-  return std::unique_ptr<Listener>(std::make_unique<LocalListener>(std::move(core)));
+  return std::unique_ptr<Listener>(std::make_unique<LocalListener>(std::move(core), *options.runtime.clock));
 }
 
 }  // namespace weir::net::internal

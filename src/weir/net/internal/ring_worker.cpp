@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -22,11 +23,26 @@ namespace weir::net::internal {
 namespace {
 
 constexpr std::size_t kMostPieceBytes = kMostRecordBytes - kFrameBytes;
-constexpr std::size_t kMostMessageBytes = kFrameBytes + kMostHeadBytes + kPieceBytes;
-constexpr int kMostRecordsAtOnce = 64;       // of one link, so that all come to their right
+constexpr std::size_t kMostMessageBytes = kFrameBytes + kMostHeadBytes + kMostInlineCall;
+constexpr int kMostRecordsAtOnce = 64;       // of one link, so that no link starves
 constexpr unsigned kTurnsBetweenLooks = 64;  // at the sockets, which cost a system call
 constexpr std::size_t kMostArriving = 256;   // have connected, but not sent their memory
-constexpr auto kAcceptPatience = std::chrono::milliseconds(1);
+
+/// Who has connected to the socket, as the kernel noted then.  Groups that cannot be told are none.
+std::optional<Identity> caller_of(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return std::nullopt;
+  Identity identity;
+  identity.uid = peer.uid;
+  identity.gid = peer.gid;
+  identity.groups.resize(NGROUPS_MAX);
+  bytes = static_cast<socklen_t>(identity.groups.size() * sizeof(gid_t));
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, identity.groups.data(), &bytes) != 0) bytes = 0;
+  identity.groups.resize(bytes / sizeof(gid_t));
+  identity.groups.shrink_to_fit();
+  return identity;
+}
 
 }  // namespace
 
@@ -34,7 +50,11 @@ constexpr auto kAcceptPatience = std::chrono::milliseconds(1);
 
 class RingLink : public Link {
  public:
-  RingLink(RingWorker& worker, Descriptor socket) : Link(worker), socket_(std::move(socket)) { is_open_ = true; }
+  RingLink(RingWorker& worker, Descriptor socket, std::optional<Identity> caller = {})
+      : Link(worker), socket_(std::move(socket)) {
+    is_open_ = true;
+    vouched_ = std::move(caller);
+  }
 
   [[nodiscard]] bool has_memory() const { return memory_.has_value(); }
   /// The memory has come; this end writes to ring `out`.
@@ -218,7 +238,7 @@ bool RingLink::sleep() {
 
 // ---------------------------------------------------------------- worker
 
-RingWorker::RingWorker(OnFrame on_frame) : Worker(std::move(on_frame)) {}
+RingWorker::RingWorker(OnFrame on_frame, const runtime::Clock& clock) : Worker(std::move(on_frame)), clock_(clock) {}
 
 RingWorker::~RingWorker() {
   on_frame_ = nullptr;
@@ -226,8 +246,8 @@ RingWorker::~RingWorker() {
   while (has_streams()) progress();  // rings hold no bodies: all end at once
 }
 
-Result<std::unique_ptr<RingWorker>> RingWorker::create(OnFrame on_frame) {
-  std::unique_ptr<RingWorker> self(new RingWorker(std::move(on_frame)));
+Result<std::unique_ptr<RingWorker>> RingWorker::create(OnFrame on_frame, const runtime::Clock& clock) {
+  std::unique_ptr<RingWorker> self(new RingWorker(std::move(on_frame), clock));
   self->events_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!self->events_.is_open()) return os_error(ErrorCode::kIoError, "epoll_create1");
   return self;
@@ -250,33 +270,30 @@ Status RingWorker::listen(std::string_view name, std::function<bool(const std::s
   return Status::ok();
 }
 
-std::shared_ptr<Link> RingWorker::connect(std::string_view name, Deadline deadline) {
+RingWorker::Attempt RingWorker::connect(std::string_view name) {
   UnixAddress address;
-  if (!make_abstract(name, address)) return nullptr;
+  if (!make_abstract(name, address)) return {};
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) return nullptr;
-  while (::connect(socket.get(), address.get(), address.bytes) != 0) {
-    if (errno != EAGAIN || Clock::now() > deadline) return nullptr;
-    std::this_thread::sleep_for(kAcceptPatience);  // so many are waiting to be accepted
-  }
+  if (!socket.is_open()) return {};
+  if (::connect(socket.get(), address.get(), address.bytes) != 0) return {nullptr, errno == EAGAIN};
   ucred peer{};
   socklen_t peer_bytes = sizeof peer;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
       (peer.uid != ::geteuid() && peer.uid != 0))
-    return nullptr;
+    return {};
   Result<RingMemory> memory = RingMemory::create();
   if (!memory.is_ok()) {
     WEIR_LOG_WARN("net: {}; messages take the long way", memory.status().message());
-    return nullptr;
+    return {};
   }
   const int descriptor = memory->descriptor();
-  if (!send_descriptors(socket.get(), {&descriptor, 1})) return nullptr;
+  if (!send_descriptors(socket.get(), {&descriptor, 1})) return {};
   const int number = socket.get();
   auto link = std::make_shared<RingLink>(*this, std::move(socket));
   link->begin(std::move(*memory), 0);
-  if (!watch(number, link.get())) return nullptr;
+  if (!watch(number, link.get())) return {};
   links_.push_back(link);
-  return link;
+  return {link, false};
 }
 
 void RingWorker::accept_all() {
@@ -287,7 +304,9 @@ void RingWorker::accept_all() {
                                         [](const auto& link) { return link->is_open() && !link->has_memory(); });
     if (static_cast<std::size_t>(arriving) >= kMostArriving) continue;
     const int number = socket.get();
-    auto link = std::make_shared<RingLink>(*this, std::move(socket));
+    std::optional<Identity> caller = caller_of(number);
+    if (!caller) continue;
+    auto link = std::make_shared<RingLink>(*this, std::move(socket), std::move(caller));
     if (watch(number, link.get())) links_.push_back(std::move(link));
   }
 }
@@ -355,7 +374,7 @@ Clock::duration RingWorker::arm() {
 
 void RingWorker::flush(Deadline deadline) {
   const auto is_waiting = [](const auto& link) { return link->is_open() && !link->is_clear(); };
-  while (std::any_of(links_.begin(), links_.end(), is_waiting) && Clock::now() < deadline) {
+  while (std::any_of(links_.begin(), links_.end(), is_waiting) && clock_.now() < deadline) {
     if (!progress()) std::this_thread::yield();
   }
 }

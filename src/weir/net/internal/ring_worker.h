@@ -2,7 +2,7 @@
 
 // Links within a host: two rings in shared memory (ring.h), and a Unix socket that wakes the other end when it sleeps,
 // and tells when it is gone.  The caller makes the memory and sends it through the socket; the handshake then goes
-// through the rings, as over UCX.
+// through the rings, as over sockets.
 
 #include <functional>
 #include <memory>
@@ -18,15 +18,18 @@ class RingLink;
 
 class RingWorker : public Worker {
  public:
-  static Result<std::unique_ptr<RingWorker>> create(OnFrame on_frame);
+  static Result<std::unique_ptr<RingWorker>> create(OnFrame on_frame, const runtime::Clock& clock);
   ~RingWorker() override;
 
   /// From now on, callers on this host that know the name get a link, which is given to `on_link`: false if it does not
   /// want it.
   Status listen(std::string_view name, std::function<bool(const std::shared_ptr<Link>&)> on_link);
   void stop_listening() { listener_.reset(); }
-  /// Null if nobody on this host listens there, at least nobody who runs for this user or root.
-  std::shared_ptr<Link> connect(std::string_view name, Deadline deadline);
+  struct Attempt {
+    std::shared_ptr<Link> link;  ///< Null: no process of this user or root on this host listens there.
+    bool is_busy = false;        ///< One does, but too many callers wait to be accepted: try again soon.
+  };
+  Attempt connect(std::string_view name);
 
   Clock::duration arm() override;
   [[nodiscard]] int event_fd() const override { return events_.get(); }
@@ -35,7 +38,7 @@ class RingWorker : public Worker {
 
  private:
   friend class RingLink;
-  explicit RingWorker(OnFrame on_frame);
+  RingWorker(OnFrame on_frame, const runtime::Clock& clock);
   bool take_in() override;
   void collect() override;
   bool look_at_sockets();
@@ -43,6 +46,7 @@ class RingWorker : public Worker {
   void look_at(RingLink& link);
   bool watch(int descriptor, RingLink* link);
 
+  const runtime::Clock& clock_;
   Descriptor events_;
   Descriptor listener_;
   std::function<bool(const std::shared_ptr<Link>&)> on_link_;

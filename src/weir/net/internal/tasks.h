@@ -35,21 +35,35 @@ class Inbox {
 /// Tasks by time.  One thread only.
 class Timers {
  public:
-  void add(Clock::time_point time, Task task) { tasks_.emplace(time, std::move(task)); }
+  void add(Deadline time, Task task) { tasks_.emplace(time, std::move(task)); }
   /// Takes out what is due.
-  [[nodiscard]] std::vector<Task> due(Clock::time_point now) {
+  [[nodiscard]] std::vector<Task> due(Deadline now) {
     std::vector<Task> due;
     for (; !tasks_.empty() && tasks_.begin()->first <= now; tasks_.erase(tasks_.begin())) {
       due.push_back(std::move(tasks_.begin()->second));
     }
     return due;
   }
-  [[nodiscard]] Clock::time_point next() const {
-    return tasks_.empty() ? Clock::time_point::max() : tasks_.begin()->first;
-  }
+  [[nodiscard]] Deadline next() const { return tasks_.empty() ? Deadline::max() : tasks_.begin()->first; }
 
  private:
-  std::multimap<Clock::time_point, Task> tasks_;
+  std::multimap<Deadline, Task> tasks_;
+};
+
+/// A listener's caller, for its handler: the listener's loop drives `driven`.
+class LoopCaller final : public Caller {
+ public:
+  LoopCaller(Caller& driven, Task wake) : driven_(driven), wake_(std::move(wake)) {}
+  std::unique_ptr<Connection> connect(const Address& address, const Key& key, Deadline deadline) override {
+    return driven_.connect(address, key, deadline);
+  }
+  void progress() override {}
+  void wait(Deadline) override {}
+  void wake() override { wake_(); }
+
+ private:
+  Caller& driven_;
+  Task wake_;
 };
 
 }  // namespace weir::net::internal

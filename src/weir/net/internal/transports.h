@@ -9,15 +9,17 @@
 namespace weir::net::internal {
 
 /// Whether messages within this host may take the short way, through rings in shared memory; otherwise all go through
-/// UCX.
+/// sockets.
 enum class Rings { kOff, kOn };
-/// kOn unless the environment says WEIR_TRANSPORT=ucx.
-Rings rings_by_environment();
+/// kOn unless the settings say WEIR_TRANSPORT=tcp.
+Rings rings_by(const runtime::Settings& settings);
 
-std::unique_ptr<Caller> make_local_caller(std::uint32_t version);
-std::unique_ptr<Caller> make_process_caller(std::uint32_t version, Rings rings);
+std::unique_ptr<Caller> make_local_caller(std::uint32_t version, const runtime::Runtime& runtime);
+Result<std::unique_ptr<Caller>> make_process_caller(std::uint32_t version, Rings rings,
+                                                    const runtime::Runtime& runtime);
 
-Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler);
+Result<std::unique_ptr<Listener>> listen_local(const Address& address, const Key& key, Handler& handler,
+                                               const ListenOptions& options);
 Result<std::unique_ptr<Listener>> listen_process(const Address& address, const Key& key, Handler& handler,
                                                  const ListenOptions& options);
 

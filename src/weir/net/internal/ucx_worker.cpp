@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 
-#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 
@@ -42,16 +41,16 @@ Status ucx_error(std::string_view operation, ucs_status_t status) {
   return {ErrorCode::kUnavailable, concat(operation, ": ", ucx_calls().ucs_status_string(status))};
 }
 
-/// UCX itself; one for all workers of the process on the same network device.
+/// UCX itself; one for all workers of the process on the same devices.
 class UcxContext {
  public:
-  static Result<std::shared_ptr<UcxContext>> shared(const std::string& device) {
+  static Result<std::shared_ptr<UcxContext>> shared(const std::string& devices, const runtime::Settings& settings) {
     static std::mutex mutex;
     static std::map<std::string, std::weak_ptr<UcxContext>> existing;
     const std::lock_guard lock(mutex);
-    std::weak_ptr<UcxContext>& known = existing[device];
+    std::weak_ptr<UcxContext>& known = existing[devices];
     if (auto context = known.lock()) return context;
-    WEIR_TRY(std::shared_ptr<UcxContext> context, create(device));
+    WEIR_TRY(std::shared_ptr<UcxContext> context, create(devices, settings));
     known = context;
     return context;
   }
@@ -64,7 +63,7 @@ class UcxContext {
   [[nodiscard]] ucp_context_h handle() const { return context_; }
 
  private:
-  static Result<std::shared_ptr<UcxContext>> create(const std::string& device) {
+  static Result<std::shared_ptr<UcxContext>> create(const std::string& devices, const runtime::Settings& settings) {
     WEIR_RETURN_IF_ERROR(load_ucx());
     ucp_config_t* config = nullptr;
     if (const ucs_status_t status = ucx_calls().ucp_config_read("WEIR", nullptr, &config); status != UCS_OK)
@@ -75,14 +74,11 @@ class UcxContext {
           status != UCS_OK)
         return ucx_error(concat("set UCX's ", setting.name, " to ", setting.value), status);
     }
-    const std::string transports = environment("WEIR_UCX_TLS");
-    ucx_calls().ucp_config_modify(config, "TLS", transports.empty() ? "^sm" : transports.c_str());
-    // Otherwise UCX opens a port on every device, and obeys every process that connects there.
-    if (!device.empty() && environment("WEIR_UCX_NET_DEVICES").empty()) {
-      if (const ucs_status_t status = ucx_calls().ucp_config_modify(config, "NET_DEVICES", device.c_str());
-          status != UCS_OK)
-        return ucx_error(concat("set UCX's NET_DEVICES to ", device), status);
-    }
+    const std::string transports = settings.get("WEIR_UCX_TLS");
+    ucx_calls().ucp_config_modify(config, "TLS", transports.empty() ? "^sm,tcp" : transports.c_str());
+    if (const ucs_status_t status = ucx_calls().ucp_config_modify(config, "NET_DEVICES", devices.c_str());
+        status != UCS_OK)
+      return ucx_error(concat("set UCX's NET_DEVICES to ", devices), status);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -235,12 +231,13 @@ void UcxLink::close() {
 
 // ---------------------------------------------------------------- worker
 
-UcxWorker::UcxWorker(std::shared_ptr<UcxContext> context, OnFrame on_frame)
-    : Worker(std::move(on_frame)), context_(std::move(context)) {}
+UcxWorker::UcxWorker(std::shared_ptr<UcxContext> context, OnFrame on_frame, const runtime::Clock& clock)
+    : Worker(std::move(on_frame)), clock_(clock), context_(std::move(context)) {}
 
-Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame, const sockaddr_storage& address) {
-  WEIR_TRY(std::shared_ptr<UcxContext> context, UcxContext::shared(device_of(address)));
-  std::unique_ptr<UcxWorker> self(new UcxWorker(std::move(context), std::move(on_frame)));
+Result<std::unique_ptr<UcxWorker>> UcxWorker::create(OnFrame on_frame, const std::string& devices,
+                                                     const runtime::Runtime& runtime) {
+  WEIR_TRY(std::shared_ptr<UcxContext> context, UcxContext::shared(devices, *runtime.settings));
+  std::unique_ptr<UcxWorker> self(new UcxWorker(std::move(context), std::move(on_frame), *runtime.clock));
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -268,8 +265,8 @@ UcxWorker::~UcxWorker() {
   if (worker_ == nullptr) return;
   on_frame_ = nullptr;
   while (!links_.empty()) links_.back()->abort();
-  const auto patience = Clock::now() + kEndpointClosePatience;
-  while ((!closing_.empty() || has_streams()) && Clock::now() < patience) progress();
+  const auto patience = clock_.now() + kEndpointClosePatience;
+  while ((!closing_.empty() || has_streams()) && clock_.now() < patience) progress();
   if (!closing_.empty() || has_streams())
     WEIR_LOG_WARN("UCX: {} endpoints do not close, or keep bodies that were being sent", closing_.size());
   for (const Closing& closing : closing_) ucx_calls().ucp_request_free(closing.request);
@@ -330,7 +327,7 @@ Result<std::shared_ptr<Link>> UcxWorker::accept(ucp_conn_request_h request) {
 
 bool UcxWorker::take_in() {
   bool has_progressed = false;
-  // A few turns, so that streams and timers come to their right too.
+  // A few turns, so that streams and timers do not starve.
   for (int turn = 0; turn < 16 && ucx_calls().ucp_worker_progress(worker_) != 0; ++turn) has_progressed = true;
   return has_progressed;
 }
@@ -347,12 +344,12 @@ void UcxWorker::flush(Deadline deadline) {
   ucp_request_param_t param{};
   void* request = ucx_calls().ucp_worker_flush_nbx(worker_, &param);
   if (!UCS_PTR_IS_PTR(request)) return;
-  while (ucx_calls().ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline) progress();
+  while (ucx_calls().ucp_request_check_status(request) == UCS_INPROGRESS && clock_.now() < deadline) progress();
   ucx_calls().ucp_request_free(request);
 }
 
 void UcxWorker::finish_closing(Deadline deadline) {
-  while (!closing_.empty() && Clock::now() < deadline) progress();
+  while (!closing_.empty() && clock_.now() < deadline) progress();
 }
 
 Clock::duration UcxWorker::arm() {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Links made of UCX endpoints, to other hosts: TCP here, RDMA where there is some.
+// Links made of UCX endpoints, on the devices of an RDMA fabric that are named: the fabric is trusted, as MPI does.
 //
 // All messages are sent eagerly.  UCX's rendezvous would write into the receiver's memory on its own, and in UCX 1.13 a
 // receive that has begun cannot be cancelled: after a deadline the memory would stay in danger.  kPull and kBody frames
@@ -19,6 +19,7 @@
 
 #include <weir/base/result.h>
 #include <weir/net/internal/link.h>
+#include <weir/net/internal/socket_address.h>
 #include <weir/net/internal/ucx.h>
 #include <weir/net/net.h>
 
@@ -29,10 +30,10 @@ class UcxLink;
 
 class UcxWorker : public Worker {
  public:
-  /// `address`: of this end, or of the first one to be reached.  UCX opens a port of its own on the network device that
-  /// has it (that leads there), and on no other; on all devices if that is every address.  WEIR_UCX_NET_DEVICES names
-  /// other devices.
-  static Result<std::unique_ptr<UcxWorker>> create(OnFrame on_frame, const sockaddr_storage& address);
+  /// `devices`: UCX opens what it needs on these, and on no other.  It never uses TCP, whose port obeys strangers, unless
+  /// WEIR_UCX_TLS names it.
+  static Result<std::unique_ptr<UcxWorker>> create(OnFrame on_frame, const std::string& devices,
+                                                   const runtime::Runtime& runtime);
   /// Closes what is open.
   ~UcxWorker() override;
 
@@ -52,7 +53,7 @@ class UcxWorker : public Worker {
     std::shared_ptr<UcxLink> link;  // UCX has its address until then
   };
 
-  UcxWorker(std::shared_ptr<UcxContext> context, OnFrame on_frame);
+  UcxWorker(std::shared_ptr<UcxContext> context, OnFrame on_frame, const runtime::Clock& clock);
   static ucs_status_t on_message(void* worker, const void* header, size_t header_bytes, void* data, size_t bytes,
                                  const ucp_am_recv_param_t* param);
   Result<std::shared_ptr<Link>> make_link(ucp_ep_params_t params);
@@ -60,6 +61,7 @@ class UcxWorker : public Worker {
   bool take_in() override;
   void collect() override;
 
+  const runtime::Clock& clock_;
   std::shared_ptr<UcxContext> context_;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
@@ -70,20 +72,5 @@ class UcxWorker : public Worker {
 
 /// kUnavailable, with UCX's own words.
 Status ucx_error(std::string_view operation, ucs_status_t status);
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-};
-
-/// Of "tcp:HOST:PORT"; HOST may be a name, an address, or an IPv6 address in brackets.  \error kInvalidArgument,
-/// kUnavailable
-Result<SocketAddress> resolve(const Address& address);
-/// The other way round.
-Address to_address(const sockaddr_storage& storage);
-/// Whether only this host reaches it.
-bool is_loopback(const sockaddr_storage& storage);
-/// The network device that has the address, or that leads to it if none has; empty if that is not one.
-std::string device_of(const sockaddr_storage& storage);
 
 }  // namespace weir::net::internal

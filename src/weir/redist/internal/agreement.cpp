@@ -9,12 +9,6 @@ namespace weir::redist::internal {
 
 namespace {
 
-Status first_error(Group& group, std::uint64_t greatest_blame, const Status& mine) {
-  WEIR_TRY(const group::Failure first,
-           group.failure_of(kOperation, greatest_blame, {static_cast<int>(mine.code()), mine.message()}));
-  return {static_cast<ErrorCode>(first.code), first.message};
-}
-
 // Of numbers with a sign, in ascending order; and back.
 std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value) ^ (std::uint64_t{1} << 63); }
 std::int64_t signed_of(std::uint64_t word) { return static_cast<std::int64_t>(word ^ (std::uint64_t{1} << 63)); }
@@ -34,14 +28,14 @@ Status compare_arguments(Group& group, const std::vector<group::Term>& terms) {
 Status agree(Group& group, const Status& mine) {
   std::array<std::uint64_t, 1> blame{group.blame(!mine.is_ok())};
   WEIR_RETURN_IF_ERROR(group.greatest(kOperation, blame));
-  return blame[0] == 0 ? Status::ok() : first_error(group, blame[0], mine);
+  return blame[0] == 0 ? Status::ok() : group.failure_of(kOperation, blame[0], mine);
 }
 
 Status agree_on_count(Group& group, std::int64_t count, const Status& mine) {
   const auto value = static_cast<std::uint64_t>(count);
   std::array<std::uint64_t, 3> words{value, ~value, group.blame(!mine.is_ok())};
   WEIR_RETURN_IF_ERROR(group.greatest(kOperation, words));
-  if (words[2] != 0) return first_error(group, words[2], mine);
+  if (words[2] != 0) return group.failure_of(kOperation, words[2], mine);
   if (words[0] == ~words[1]) return Status::ok();
   WEIR_TRY(const std::vector<std::string> counts,
            group.gather(kOperation, concat(count, count == 1 ? " array" : " arrays")));

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include <weir/group/group.h>
+#include <weir/mpi/communicator.h>
 
 namespace weir::redist::internal {
 
-using group::Group;
+using Group = mpi::Communicator;
 
 /// The operation that messages name.
 inline constexpr const char* kOperation = "redistribution";

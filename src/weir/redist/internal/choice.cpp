@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/redist/internal/agreement.h>
 
@@ -24,8 +23,8 @@ struct Advice {
   std::string no_machine;  // why there is none
 };
 
-Status read_variable(Advice& advice) {
-  const std::string text = environment(kVariable);
+Status read_variable(const runtime::Settings& settings, Advice& advice) {
+  const std::string text = settings.get(kVariable);
   if (text.empty()) return Status::ok();
   if (text != "auto" && text != "one" && text != "two") {
     return invalid_argument(concat("redistribution: ", kVariable, " is '", text, "': set it to auto, one or two"));
@@ -35,8 +34,8 @@ Status read_variable(Advice& advice) {
   return Status::ok();
 }
 
-void read_machine(Advice& advice) {
-  const Result<std::string> path = model::default_path();
+void read_machine(const runtime::Settings& settings, Advice& advice) {
+  const Result<std::string> path = model::default_path(settings);
   if (!path.is_ok()) {
     advice.no_machine = path.status().message();
     return;
@@ -75,8 +74,8 @@ Result<Advice> take_advice(Group& group, const Options& options) {
   advice.asked = options.phases;
   Status status;
   if (group.rank() == 0) {
-    status = read_variable(advice);
-    read_machine(advice);
+    status = read_variable(*options.runtime.settings, advice);
+    read_machine(*options.runtime.settings, advice);
   }
   WEIR_RETURN_IF_ERROR(agree(group, status));
   WEIR_TRY(const std::string text, group.bytes_of(kOperation, 0, group.rank() == 0 ? print(advice) : std::string()));

@@ -1,18 +1,18 @@
 #include <weir/redist/internal/pipeline.h>
 
 #include <algorithm>
-#include <new>
 
 #include <weir/base/text.h>
 
 namespace weir::redist::internal {
 
-Pipeline::Pipeline(std::vector<std::unique_ptr<Exchange>> phases, Between between)
-    : phases_(std::move(phases)), between_(between) {}
+Pipeline::Pipeline(const runtime::Clock& clock, BufferPool& pool, std::vector<std::unique_ptr<ArrayExchange>> phases,
+                   Between between)
+    : clock_(clock), pool_(pool), phases_(std::move(phases)), between_(between) {}
 
 Pipeline::~Pipeline() {
   // Messages may yet be written to it.
-  if (is_broken_) static_cast<void>(memory_.release());
+  if (is_broken_) memory_.leak();
 }
 
 std::size_t Pipeline::batch_of(std::size_t arrays) const {
@@ -25,10 +25,10 @@ Status Pipeline::reserve(std::size_t arrays) {
   const std::size_t batch = batch_of(arrays);
   for (const auto& phase : phases_) WEIR_RETURN_IF_ERROR(phase->reserve(batch));
   if (phases_.size() == 1) return Status::ok();
-  const Offset bytes = between_.bytes * static_cast<Offset>(batch);
-  if (bytes <= memory_bytes_) return Status::ok();
-  memory_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
-  memory_bytes_ = memory_ ? bytes : 0;
+  const std::size_t bytes = static_cast<std::size_t>(between_.bytes) * batch;
+  if (bytes <= memory_.size()) return Status::ok();
+  memory_ = {};
+  memory_ = pool_.try_take(bytes);
   if (memory_) return Status::ok();
   return {ErrorCode::kIoError, concat("redistribution: no memory for ", bytes,
                                       " bytes between two phases: set Options::phases to kOne, or move fewer arrays at "
@@ -36,7 +36,7 @@ Status Pipeline::reserve(std::size_t arrays) {
 }
 
 std::byte* Pipeline::between_of(std::size_t index) const {
-  return memory_.get() + between_.bytes * static_cast<Offset>(index);
+  return memory_.data() + between_.bytes * static_cast<Offset>(index);
 }
 
 Status Pipeline::begin(std::span<const Arrays> arrays) {
@@ -56,7 +56,7 @@ Status Pipeline::begin_phase() {
     if (phase_ + 1 < phases_.size()) batch_[i].target = between_of(i);
     if (phase_ > 0) batch_[i].source = between_of(i);
   }
-  phase_start_ = std::chrono::steady_clock::now();
+  phase_start_ = clock_.now();
   Status status = phases_[phase_]->begin(batch_);
   is_broken_ = is_broken_ || !status.is_ok();
   return status;
@@ -64,7 +64,7 @@ Status Pipeline::begin_phase() {
 
 // \returns true if there is nothing left to begin.
 Result<bool> Pipeline::finish_phase() {
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - phase_start_;
+  const std::chrono::duration<double> spent = clock_.now() - phase_start_;
   seconds_[phase_] += spent.count();
   if (++phase_ == phases_.size()) {
     phase_ = 0;

@@ -10,9 +10,7 @@
 // phases cannot be mistaken for each other: all sends and receives of the first are posted before any of the second,
 // and messages of one pair do not overtake each other.
 
-#include <chrono>
-
-#include <weir/redist/internal/exchange.h>
+#include <weir/redist/internal/array_exchange.h>
 
 namespace weir::redist::internal {
 
@@ -26,19 +24,20 @@ struct Between {
 class Pipeline {
  public:
   /// \pre One exchange or two, over the same communicator.
-  Pipeline(std::vector<std::unique_ptr<Exchange>> phases, Between between);
+  Pipeline(const runtime::Clock& clock, BufferPool& pool, std::vector<std::unique_ptr<ArrayExchange>> phases,
+           Between between);
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// As those of Exchange.
+  /// As those of ArrayExchange.
   Status reserve(std::size_t arrays);
   Status begin(std::span<const Arrays> arrays);
   Result<bool> advance(bool may_block);
   [[nodiscard]] bool is_active() const { return is_active_; }
   [[nodiscard]] bool is_broken() const { return is_broken_; }
 
-  [[nodiscard]] const std::vector<std::unique_ptr<Exchange>>& phases() const { return phases_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<ArrayExchange>>& phases() const { return phases_; }
   /// Of the last execution: its arrays and, phase by phase, the time it took or has taken so far.
   [[nodiscard]] Offset arrays() const { return static_cast<Offset>(arrays_.size()); }
   [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
@@ -49,16 +48,17 @@ class Pipeline {
   Status begin_phase();
   Result<bool> finish_phase();
 
-  std::vector<std::unique_ptr<Exchange>> phases_;
+  const runtime::Clock& clock_;
+  BufferPool& pool_;
+  std::vector<std::unique_ptr<ArrayExchange>> phases_;
   Between between_;
-  std::unique_ptr<std::byte[]> memory_;
-  Offset memory_bytes_ = 0;
+  BufferPool::Buffer memory_;
 
   std::vector<Arrays> arrays_;
   std::vector<Arrays> batch_;  // what the phase under way moves
   std::size_t first_ = 0;      // array of the batch
   std::size_t phase_ = 0;
-  std::chrono::steady_clock::time_point phase_start_;
+  runtime::TimePoint phase_start_;
   std::vector<double> seconds_;
   bool is_active_ = false;
   bool is_broken_ = false;

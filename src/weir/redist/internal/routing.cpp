@@ -24,7 +24,7 @@ Result<Mapping> mapping_between(const Partition& from, const Element& source, co
   return layout::intersect(source, target, window, kBudget);
 }
 
-Route route_of(int peer, const Mapping& mapping, End end) {
+PairMessage message_of(int peer, const Mapping& mapping, End end) {
   Packing packing = Packing::create(mapping, end);
   const bool is_send = end == End::kA;
   const auto& here = is_send ? packing.a_direct : packing.b_direct;
@@ -37,18 +37,18 @@ Result<LocalCopy> local_copy(const Mapping& mapping, Offset source_bytes) {
   return LocalCopy{std::move(plan), mapping.bytes(), {0, source_bytes}};
 }
 
-Result<std::vector<Route>> receives_of(const Partition& from, const Partition& to, int element, int rank) {
-  std::vector<Route> routes;
-  if (element < 0) return routes;
+Result<std::vector<PairMessage>> receives_of(const Partition& from, const Partition& to, int element, int rank) {
+  std::vector<PairMessage> messages;
+  if (element < 0) return messages;
   WEIR_TRY(const Element target, to.element(element));
   const auto sources = static_cast<int>(from.element_count());
   for (int i = 0; i < sources && !target.is_empty(); ++i) {
     if (i == rank) continue;
     WEIR_TRY(const Element source, from.element(i));
     WEIR_TRY(const Mapping mapping, mapping_between(from, source, target));
-    if (!mapping.is_empty()) routes.push_back(route_of(i, mapping, End::kB));
+    if (!mapping.is_empty()) messages.push_back(message_of(i, mapping, End::kB));
   }
-  return routes;
+  return messages;
 }
 
 }  // namespace
@@ -89,15 +89,15 @@ Result<Traffic> route(const Partition& from, const Partition& to, std::vector<Sh
       WEIR_TRY(const Element source, from.element(rank));
       WEIR_TRY(traffic.local, local_copy(share.mapping, source.size()));
     } else {
-      traffic.sends.push_back(route_of(peer, share.mapping, End::kA));
+      traffic.sends.push_back(message_of(peer, share.mapping, End::kA));
     }
   }
   WEIR_TRY(traffic.receives, receives_of(from, to, labels.element_of[static_cast<std::size_t>(rank)], rank));
-  const auto after = [rank, ranks](const Route& route) { return (route.peer - rank + ranks) % ranks; };
+  const auto after = [rank, ranks](const PairMessage& message) { return (message.peer - rank + ranks) % ranks; };
   std::sort(traffic.sends.begin(), traffic.sends.end(),
-            [&](const Route& x, const Route& y) { return after(x) < after(y); });
+            [&](const PairMessage& x, const PairMessage& y) { return after(x) < after(y); });
   std::sort(traffic.receives.begin(), traffic.receives.end(),
-            [&](const Route& x, const Route& y) { return after(x) > after(y); });
+            [&](const PairMessage& x, const PairMessage& y) { return after(x) > after(y); });
   return traffic;
 }
 

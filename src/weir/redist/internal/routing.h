@@ -6,7 +6,7 @@
 
 #include <weir/layout/mapping.h>
 #include <weir/layout/partition.h>
-#include <weir/redist/internal/exchange.h>
+#include <weir/redist/internal/array_exchange.h>
 #include <weir/redist/report.h>
 
 namespace weir::redist::internal {

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <weir/base/environment.h>
 #include <weir/base/text.h>
 
 namespace weir::scalapack::internal {
@@ -13,24 +12,25 @@ constexpr int kDefaultSystemContext = 0;     // BLACS_GET: what it is by default
 constexpr int kSystemContextOfContext = 10;  // BLACS_GET: what a context was made from
 
 // A ScaLAPACK that a plug-in loaded for itself is not visible to others; its user can name it.
-void* named_library() {
-  static void* const library = [] {
-    const std::string path = environment("WEIR_SCALAPACK_LIBRARY");
+void* named_library(const runtime::Settings& settings) {
+  static void* const library = [&settings] {
+    const std::string path = settings.get("WEIR_SCALAPACK_LIBRARY");
     return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   }();
   return library;
 }
 
-void* find(void* where, const char* name) {
+void* find(void* where, const char* name, const runtime::Settings& settings) {
   if (void* symbol = dlsym(where, name); symbol != nullptr) return symbol;
-  return named_library() != nullptr ? dlsym(named_library(), name) : nullptr;
+  void* const library = named_library(settings);
+  return library != nullptr ? dlsym(library, name) : nullptr;
 }
 
 }  // namespace
 
-Result<Blacs> Blacs::find() {
-  void* const grid_info = internal::find(RTLD_DEFAULT, "blacs_gridinfo_");
-  void* const get = internal::find(RTLD_DEFAULT, "blacs_get_");
+Result<Blacs> Blacs::find(const runtime::Settings& settings) {
+  void* const grid_info = internal::find(RTLD_DEFAULT, "blacs_gridinfo_", settings);
+  void* const get = internal::find(RTLD_DEFAULT, "blacs_get_", settings);
   if (grid_info != nullptr && get != nullptr) {
     return Blacs(reinterpret_cast<GridInfo*>(grid_info), reinterpret_cast<Get*>(get));
   }
@@ -61,6 +61,8 @@ MPI_Comm Blacs::everyone() const {
   return MPI_Comm_f2c(handle);
 }
 
-void* find_real(const std::string& name) { return find(RTLD_NEXT, name.c_str()); }
+void* find_real(const std::string& name, const runtime::Settings& settings) {
+  return find(RTLD_NEXT, name.c_str(), settings);
+}
 
 }  // namespace weir::scalapack::internal

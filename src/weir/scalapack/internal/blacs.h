@@ -11,6 +11,7 @@
 #include <mpi.h>
 
 #include <weir/base/result.h>
+#include <weir/runtime/runtime.h>
 
 namespace weir::scalapack::internal {
 
@@ -24,7 +25,7 @@ struct GridPosition {
 class Blacs {
  public:
   /// \error kInvalidArgument if the program has no BLACS.
-  static Result<Blacs> find();
+  static Result<Blacs> find(const runtime::Settings& settings);
 
   /// Of a context; -1 is the context of those who have none.
   [[nodiscard]] GridPosition position(int context) const;
@@ -42,6 +43,6 @@ class Blacs {
 };
 
 /// The routine `name` that the program would call without the drop-in; null if there is none.
-void* find_real(const std::string& name);
+void* find_real(const std::string& name, const runtime::Settings& settings);
 
 }  // namespace weir::scalapack::internal

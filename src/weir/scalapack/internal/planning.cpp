@@ -16,7 +16,7 @@ using transfer::End;
 using transfer::Packing;
 
 // What a process holds of one matrix.
-struct Part {
+struct LocalMatrix {
   Share rows;
   Share columns;
   Place place;
@@ -34,12 +34,12 @@ struct SharedColumns {
 
 class Planner {
  public:
-  Planner(std::span<const Call> calls, int me)
-      : calls_(calls), me_(me), a_(known(calls, &Call::a)), b_(known(calls, &Call::b)) {}
+  Planner(std::span<const CopyArguments> calls, int me)
+      : calls_(calls), me_(me), a_(known(calls, &CopyArguments::a)), b_(known(calls, &CopyArguments::b)) {}
 
   Result<Work> run() {
-    WEIR_TRY(const Part a, part(me_, &Call::a, a_));
-    WEIR_TRY(const Part b, part(me_, &Call::b, b_));
+    WEIR_TRY(const LocalMatrix a, part(me_, &CopyArguments::a, a_));
+    WEIR_TRY(const LocalMatrix b, part(me_, &CopyArguments::b, b_));
     work_.a = touched(a);
     work_.b = touched(b);
     const int ranks = static_cast<int>(calls_.size());
@@ -51,22 +51,22 @@ class Planner {
   }
 
  private:
-  [[nodiscard]] const Call& call(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const CopyArguments& call(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
 
   // \error kOutOfRange if the local array reaches beyond 2^62 bytes.
-  Result<Part> part(int rank, Side Call::*side, const Side& known) const {
+  Result<LocalMatrix> part(int rank, Side CopyArguments::*side, const Side& known) const {
     const Side& mine = call(rank).*side;
-    if (!mine.is_member()) return Part{};
-    Part part{share_of(rows_of(known, call(rank).m), mine.my_row),
-              share_of(columns_of(known, call(rank).n), mine.my_column),
-              {}};
+    if (!mine.is_member()) return LocalMatrix{};
+    LocalMatrix part{share_of(rows_of(known, call(rank).m), mine.my_row),
+                     share_of(columns_of(known, call(rank).n), mine.my_column),
+                     {}};
     part.place.stride = Offset{mine.leading_dimension} * call(rank).elem;
     WEIR_RETURN_IF_ERROR(checked_mul(part.columns.local_first + part.columns.count, part.place.stride).status());
     part.place.start = part.columns.local_first * part.place.stride + part.rows.local_first * call(rank).elem;
     return part;
   }
 
-  [[nodiscard]] Touched touched(const Part& part) const {
+  [[nodiscard]] Touched touched(const LocalMatrix& part) const {
     if (part.is_empty()) return {};
     const Offset last_column = part.place.start + (part.columns.count - 1) * part.place.stride;
     return {part.place.start, last_column + part.rows.count * call(me_).elem};
@@ -74,14 +74,14 @@ class Planner {
 
   // Both ends plan with the same mapping of the rows, so that they agree on the order in a message.
   Result<Mapping> make_rows(Pair pair) const {
-    const Call& any = calls_[0];
+    const CopyArguments& any = calls_[0];
     WEIR_TRY(const Element a, element_of(share_of(rows_of(a_, any.m), pair.first), any.m, any.elem));
     WEIR_TRY(const Element b, element_of(share_of(rows_of(b_, any.m), pair.second), any.m, any.elem));
     return layout::intersect(a, b, layout::Window{.file = {0, Offset{any.m} * any.elem}, .a = {}, .b = {}});
   }
 
   Result<SharedColumns> make_columns(Pair pair) const {
-    const Call& any = calls_[0];
+    const CopyArguments& any = calls_[0];
     WEIR_TRY(const Element a, element_of(share_of(columns_of(a_, any.n), pair.first), any.n, 1));
     WEIR_TRY(const Element b, element_of(share_of(columns_of(b_, any.n), pair.second), any.n, 1));
     auto runs = std::make_shared<std::vector<ColumnRun>>();
@@ -130,24 +130,25 @@ class Planner {
     const Packing& packed = packing({call(from).a.my_row, call(to).b.my_row}, *mapping, end);
     const bool is_send = end == End::kA;
     WEIR_RETURN_IF_ERROR(checked_mul(packed.bytes, shared.count).status());
-    work_.traffic.streams.push_back({is_send ? to : from, is_send, packed.bytes, shared.count, packed.plan,
-                                     is_send ? packed.a_direct : packed.b_direct, std::move(shared.runs), place});
+    auto& streams = is_send ? work_.traffic.sends : work_.traffic.receives;
+    streams.push_back({is_send ? to : from, is_send, packed.bytes, shared.count, packed.plan,
+                       is_send ? packed.a_direct : packed.b_direct, std::move(shared.runs), place});
     return Status::ok();
   }
 
-  Status send(int peer, const Part& mine) {
-    WEIR_TRY(const Part theirs, part(peer, &Call::b, b_));
+  Status send(int peer, const LocalMatrix& mine) {
+    WEIR_TRY(const LocalMatrix theirs, part(peer, &CopyArguments::b, b_));
     if (theirs.is_empty()) return Status::ok();
     return add_stream(me_, peer, End::kA, mine.place);
   }
 
-  Status receive(int peer, const Part& mine) {
-    WEIR_TRY(const Part theirs, part(peer, &Call::a, a_));
+  Status receive(int peer, const LocalMatrix& mine) {
+    WEIR_TRY(const LocalMatrix theirs, part(peer, &CopyArguments::a, a_));
     if (theirs.is_empty()) return Status::ok();
     return add_stream(peer, me_, End::kB, mine.place);
   }
 
-  Status copy(const Part& a, const Part& b) {
+  Status copy(const LocalMatrix& a, const LocalMatrix& b) {
     WEIR_TRY(const Mapping* mapping, rows(me_, me_));
     if (mapping->is_empty()) return Status::ok();
     WEIR_TRY(SharedColumns shared, columns(me_, me_));
@@ -159,7 +160,7 @@ class Planner {
     return Status::ok();
   }
 
-  std::span<const Call> calls_;
+  std::span<const CopyArguments> calls_;
   int me_;
   const Side& a_;
   const Side& b_;
@@ -172,6 +173,6 @@ class Planner {
 
 }  // namespace
 
-Result<Work> plan(std::span<const Call> calls, int me) { return Planner(calls, me).run(); }
+Result<Work> plan(std::span<const CopyArguments> calls, int me) { return Planner(calls, me).run(); }
 
 }  // namespace weir::scalapack::internal

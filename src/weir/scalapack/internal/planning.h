@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include <weir/scalapack/internal/call.h>
-#include <weir/scalapack/internal/exchange.h>
+#include <weir/scalapack/internal/copy_arguments.h>
+#include <weir/scalapack/internal/matrix_exchange.h>
 
 namespace weir::scalapack::internal {
 
@@ -23,6 +23,6 @@ struct Work {
 /// What process `me` (an index into `calls`) sends, receives and copies.
 /// \pre check(calls) was ok.
 /// \error kTooComplex, kOutOfRange if the patterns are beyond the algebra.
-Result<Work> plan(std::span<const Call> calls, int me);
+Result<Work> plan(std::span<const CopyArguments> calls, int me);
 
 }  // namespace weir::scalapack::internal

@@ -8,10 +8,9 @@
 
 #include <mpi.h>
 
-#include <weir/base/environment.h>
 #include <weir/base/text.h>
 #include <weir/scalapack/internal/blacs.h>
-#include <weir/scalapack/internal/session.h>
+#include <weir/scalapack/internal/plan_cache.h>
 
 namespace weir::scalapack::internal {
 
@@ -19,9 +18,15 @@ namespace {
 
 enum Field { kContext = 1, kRows, kColumns, kRowBlock, kColumnBlock, kRowSource, kColumnSource, kLeadingDimension };
 
+// Programs call by the names of ScaLAPACK: there is nobody to be given another one by.
+const runtime::Runtime& machine() {
+  static const runtime::Runtime own = runtime::system_runtime();
+  return own;
+}
+
 bool is_off() {
   static const bool off = [] {
-    const std::string value = environment("WEIR_SCALAPACK");
+    const std::string value = machine().settings->get("WEIR_SCALAPACK");
     return value == "off" || value == "0";
   }();
   return off;
@@ -44,7 +49,7 @@ bool is_off() {
 
 const Blacs& blacs() {
   static const Blacs found = [] {
-    Result<Blacs> result = Blacs::find();
+    Result<Blacs> result = Blacs::find(*machine().settings);
     if (!result.is_ok()) abort_program(concat("p?gemr2d: ", result.status().message()), MPI_COMM_WORLD);
     return *result;
   }();
@@ -63,10 +68,10 @@ Side side_of(const Matrix& matrix) {
 
 // \returns false if ScaLAPACK is to do it
 bool run(Routine routine, int m, int n, const void* a, const Matrix& in_a, void* b, const Matrix& in_b, MPI_Comm comm) {
-  const Call call{routine.elem, routine.letter, m, n, side_of(in_a), side_of(in_b)};
-  Result<Session*> session = Session::of(comm);
-  if (!session.is_ok()) fail(session.status(), comm);
-  const Result<Outcome> outcome = (*session)->run(call, a, b);
+  const CopyArguments call{routine.elem, routine.letter, m, n, side_of(in_a), side_of(in_b)};
+  Result<PlanCache*> cache = PlanCache::of(comm, machine());
+  if (!cache.is_ok()) fail(cache.status(), comm);
+  const Result<Outcome> outcome = (*cache)->run(call, a, b);
   if (!outcome.is_ok()) fail(outcome.status(), comm);
   return *outcome == Outcome::kDone;
 }
@@ -74,7 +79,7 @@ bool run(Routine routine, int m, int n, const void* a, const Matrix& in_a, void*
 template <typename Function>
 Function* real(Routine routine, const char* suffix) {
   const std::string name = concat("Cp", std::string(1, routine.letter), suffix);
-  void* const found = find_real(name);
+  void* const found = find_real(name, *machine().settings);
   if (found == nullptr) {
     abort_program(concat(name,
                          ": there is no such routine behind libweir_scalapack: link ScaLAPACK after it, or name the "

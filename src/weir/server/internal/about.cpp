@@ -1,6 +1,7 @@
 #include <weir/server/internal/about.h>
 
 #include <weir/base/text.h>
+#include <weir/storage/store_tasks.h>
 
 namespace weir::server::internal {
 
@@ -24,29 +25,30 @@ Status check_about(storage::SubfileId id, std::span<const std::uint8_t> about) {
       concat(what, ": it is about subfile ", decoded->element, " of data ", decoded->attributes->data));
 }
 
-Status keep_newer_about(storage::Store& store, storage::SubfileId id, const std::vector<std::uint8_t>& about) {
-  if (!store.keeps_about() || about.empty()) return Status::ok();
+Task<Status> keep_newer_about(storage::Store& store, storage::SubfileId id, std::vector<std::uint8_t> about) {
+  if (!store.capabilities().keeps_about || about.empty()) co_return Status::ok();
   const std::span<const std::byte> bytes = std::as_bytes(std::span(about));
-  const auto kept = store.kept_about(id);
-  if (!kept.is_ok() && kept.status().code() != ErrorCode::kCorrupt) return kept.status();
+  const auto kept = co_await storage::ask(store, storage::op::KeptAbout{id});
+  if (!kept.is_ok() && kept.status().code() != ErrorCode::kCorrupt) co_return kept.status();
   if (kept.is_ok() && *kept) {
     const Result<wire::AboutT> before = wire::decode_about(**kept);
-    WEIR_TRY(const wire::AboutT now, wire::decode_about(bytes));
-    if (before.is_ok() && before->attributes->changed_ns > now.attributes->changed_ns) return Status::ok();
+    WEIR_CO_TRY(const wire::AboutT now, wire::decode_about(bytes));
+    if (before.is_ok() && before->attributes->changed_ns > now.attributes->changed_ns) co_return Status::ok();
   }
-  return store.keep_about(id, bytes);
+  storage::op::KeepAbout keep{id, {bytes.begin(), bytes.end()}};
+  co_return co_await storage::run(store, std::move(keep));
 }
 
-Status add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer) {
-  const auto kept = store.kept_about(id);
+Task<Status> add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer) {
+  const auto kept = co_await storage::ask(store, storage::op::KeptAbout{id});
   if (!kept.is_ok()) {
-    if (kept.status().code() != ErrorCode::kCorrupt) return kept.status();
+    if (kept.status().code() != ErrorCode::kCorrupt) co_return kept.status();
     answer.about_error = kept.status().message();
   } else if (*kept) {
     const auto* begin = reinterpret_cast<const std::uint8_t*>((*kept)->data());
     answer.about.assign(begin, begin + (*kept)->size());
   }
-  return Status::ok();
+  co_return Status::ok();
 }
 
 }  // namespace weir::server::internal

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/base/task.h>
 #include <weir/storage/store.h>
 #include <weir/wire/wire.h>
 
@@ -17,9 +18,9 @@ Status check_about(storage::SubfileId id, std::span<const std::uint8_t> about);
 
 /// Keeps it, unless what is kept is of a later time: a client that opened the file before it was renamed must not undo
 /// that.
-Status keep_newer_about(storage::Store& store, storage::SubfileId id, const std::vector<std::uint8_t>& about);
+Task<Status> keep_newer_about(storage::Store& store, storage::SubfileId id, std::vector<std::uint8_t> about);
 
 /// What is kept, or how it is damaged.  \error what the store says otherwise: then nothing is known of it
-Status add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer);
+Task<Status> add_about(storage::Store& store, storage::SubfileId id, wire::SubfileInfoT& answer);
 
 }  // namespace weir::server::internal

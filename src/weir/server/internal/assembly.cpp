@@ -4,9 +4,9 @@
 #include <charconv>
 #include <filesystem>
 
-#include <weir/base/random_id.h>
 #include <weir/base/text.h>
 #include <weir/storage/disk_store.h>
+#include <weir/storage/store_tasks.h>
 
 namespace weir::server::internal {
 
@@ -111,7 +111,8 @@ Result<std::vector<LabelledStore>> find_stores(const std::string& directory) {
   return stores;
 }
 
-Result<Label> label_for(const std::string& directory, std::uint32_t index, std::uint64_t new_file_system) {
+Result<Label> label_for(const std::string& directory, std::uint32_t index, std::uint64_t new_file_system,
+                        runtime::Random& random) {
   WEIR_TRY(const std::vector<LabelledStore> stores, find_stores(directory));
   const LabelledStore* own = nullptr;
   const LabelledStore* formed = nullptr;
@@ -134,7 +135,7 @@ Result<Label> label_for(const std::string& directory, std::uint32_t index, std::
   }
   if (own != nullptr && own->label.file_system != 0) return own->label;
   if (file_system == 0) file_system = new_file_system;
-  if (file_system == 0) file_system = random_id();
+  if (file_system == 0) file_system = random.id();
   return Label{file_system, index, 0, false};
 }
 
@@ -177,19 +178,22 @@ Status form_metadata(storage::KeyValue& metadata, std::uint32_t servers) {
   label.is_formed = true;
   storage::Batch batch;
   batch.put(std::string(kLabelKey), storage::encode_label(label));
-  return metadata.apply(batch, true);
+  return metadata.apply(batch, false);
 }
 
-Status form_label(storage::Store& store, std::uint32_t servers) {
+Task<Status> form_label(storage::Store& store, std::uint32_t servers) {
   Label label = store.label();
-  if (label.file_system == 0) return Status::ok();
-  if (label.is_formed) return label.servers == servers ? Status::ok() : wrong_number(label, "the store", servers);
+  if (label.file_system == 0) co_return Status::ok();
+  if (label.is_formed) {
+    co_return label.servers == servers ? Status::ok() : wrong_number(label, "the store", servers);
+  }
   if (label.server >= servers) {
-    return invalid_argument(concat("the store is that of server ", label.server, "; there are only ", servers));
+    co_return invalid_argument(concat("the store is that of server ", label.server, "; there are only ", servers));
   }
   label.servers = servers;
   label.is_formed = true;
-  return store.set_label(label);
+  storage::op::SetLabel set{label};
+  co_return co_await storage::run(store, std::move(set));
 }
 
 }  // namespace weir::server::internal

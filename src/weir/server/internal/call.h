@@ -12,7 +12,7 @@
 
 namespace weir::server::internal {
 
-struct Call {
+struct ServerCall {
   net::Request request;
   wire::RequestHeadT head;
   net::Deadline deadline;     ///< Of those that wait for other clients, as for locks.
@@ -42,6 +42,6 @@ struct Call {
   }
 };
 
-using CallPtr = std::shared_ptr<Call>;
+using CallPtr = std::shared_ptr<ServerCall>;
 
 }  // namespace weir::server::internal

@@ -9,9 +9,8 @@
 #include <weir/base/text.h>
 #include <weir/log/log.h>
 #include <weir/server/internal/about.h>
-#include <weir/server/internal/assembly.h>
-#include <weir/storage/shared_memory.h>
-#include <weir/wire/handover.h>
+#include <weir/share/handover.h>
+#include <weir/storage/blocking.h>
 
 namespace weir::server::internal {
 
@@ -20,9 +19,6 @@ namespace {
 // A shorter body is rather copied than that others have to wait while it is sent.
 constexpr Offset kDirectReadFrom = 65536;
 constexpr std::size_t kKeptBufferBytes = std::size_t{64} << 20;
-// The event loop itself reads and writes so many bytes if nobody else is at work on the store: sooner done than asking
-// another thread.
-constexpr std::size_t kShortBytes = 65536;
 constexpr std::size_t kMostListed = 65536;
 constexpr Offset kMostExpectedBytes = Offset{1} << 30;
 // In one message; each is some bytes of the head and some of memory.
@@ -50,7 +46,7 @@ Status check_end(std::string_view what, Offset end) {
   return out_of_range(concat(what, " ", end, " is not in [0, 2^62]"));
 }
 
-Status check_body(const Call& call, Offset bytes) {
+Status check_body(const ServerCall& call, Offset bytes) {
   if (std::cmp_equal(call.request.body_bytes(), bytes)) return Status::ok();
   return invalid_argument(concat("the body has ", call.request.body_bytes(), " bytes, the request is about ", bytes));
 }
@@ -77,7 +73,7 @@ Result<std::vector<MessagePiece>> to_pieces(const std::vector<wire::Range>& rang
 }
 
 Result<std::unique_ptr<wire::Descriptor>> shown(int descriptor) {
-  WEIR_TRY(const wire::Shown file, wire::Shown::of(descriptor));
+  WEIR_TRY(const share::Shown file, share::Shown::of(descriptor));
   return std::make_unique<wire::Descriptor>(file.device, file.file, file.number);
 }
 
@@ -93,16 +89,18 @@ Result<std::unique_ptr<wire::Descriptor>> shown(int descriptor) {
 #define WEIR_CALL_CHECK(call, expression) \
   if (const Status weir_status = (expression); !weir_status.is_ok()) return (call)->fail(weir_status)
 
-IoService::IoService(storage::Store& store, Options options)
+IoService::IoService(storage::Store& store, Access& access, Options options)
     : store_(store),
+      access_(access),
+      can_(store.capabilities()),
       options_(std::move(options)),
       io_(store),
-      buffers_(std::make_shared<Buffers>(std::max(options_.buffer_bytes, kMostBodyBytes), kKeptBufferBytes)),
-      thread_(store.waits() ? std::make_unique<StoreThread>() : nullptr) {}
+      buffers_(std::make_shared<Buffers>(std::max(options_.buffer_bytes, kMostBodyBytes), kKeptBufferBytes)) {}
 
 bool IoService::handle(const CallPtr& call) {
   const wire::OperationUnion& operation = call->head.operation;
   switch (operation.type) {
+    case wire::Operation::Present: call->answer(access_.present(*call, operation.AsPresent()->capability)); return true;
     case wire::Operation::RegisterView: register_view(call, *operation.AsRegisterView()); return true;
     case wire::Operation::ForgetView:
       views_.forget(call->request.peer(), operation.AsForgetView()->view);
@@ -129,53 +127,33 @@ bool IoService::handle(const CallPtr& call) {
 
 void IoService::drop(net::PeerId peer) {
   views_.drop(peer);
+  access_.drop(peer);
   for (auto& [id, fence] : fences_) {
-    if (fence.peer == peer && !fence.lost) fence.lost = net::Clock::now();
+    if (fence.peer == peer && !fence.lost) fence.lost = options_.runtime.clock->now();
   }
 }
 
-// Where the store is worked on.
-IoService::SyncedSubfiles IoService::sync_each(const std::set<SubfileId>& ids) {
-  SyncedSubfiles result;
-  for (const SubfileId id : ids) {
-    const Status status = store_.sync(id);
-    if (status.is_ok()) continue;
-    WEIR_LOG_ERROR("sync of {}: {}", name_of(id), status.message());
-    if (result.first_error.is_ok()) result.first_error = status;
-    result.failed.insert(id);
+storage::IoBatch IoService::sync_dirty() const {
+  storage::IoBatch syncs;
+  for (const SubfileId id : dirty_) syncs.operations.push_back({storage::op::Sync{id}});
+  return syncs;
+}
+
+// Those that failed are due again.
+Status IoService::note_synced(const storage::IoBatch& syncs) {
+  for (const storage::Operation& sync : syncs.operations) {
+    if (sync.status.is_ok()) continue;
+    const SubfileId id = std::get<storage::op::Sync>(sync.what).id;
+    WEIR_LOG_ERROR("sync of {}: {}", name_of(id), sync.status.message());
+    if (!removed_.contains(id)) dirty_.insert(id);
   }
-  return result;
+  return syncs.status();
 }
 
 Status IoService::sync_all() {
-  // In one go, and after what nobody waits for any more: that must not come to the event loop when it is gone.
-  const SyncedSubfiles result = wait_at_store([this] { return sync_each(dirty_); });
+  storage::IoBatch syncs = sync_dirty();
   dirty_.clear();
-  return result.first_error;
-}
-
-// ---------------------------------------------------------------- the store
-
-template <typename Work, typename Then>
-void IoService::at_store(const CallPtr& call, Length length, Work work, Then then) {
-  if (!store_.waits() || (length == Length::kShort && thread_->is_idle())) return then(work());
-  auto if_wanted = [is_wanted = call->request.is_wanted(), work = std::move(work)]() -> decltype(work()) {
-    if (*is_wanted) return work();
-    return Status{ErrorCode::kUnavailable, "the caller gave up while others were at work on the store"};
-  };
-  thread_->post([this, if_wanted = std::move(if_wanted), then = std::move(then)]() mutable {
-    // Moved: what it holds must end in the event loop.
-    options_.post([result = if_wanted(), then = std::move(then)]() mutable { then(std::move(result)); });
-  });
-}
-
-template <typename Work>
-auto IoService::wait_at_store(Work work) -> decltype(work()) {
-  return store_.waits() ? thread_->run(std::move(work)) : work();
-}
-
-IoService::Length IoService::length_of(std::size_t bytes) {
-  return bytes <= kShortBytes ? Length::kShort : Length::kLong;
+  return note_synced(storage::Blocking(store_, options_.runtime).run(std::move(syncs)));
 }
 
 // ---------------------------------------------------------------- turns
@@ -198,18 +176,16 @@ void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind 
 }
 
 template <typename Work, typename Then>
-void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Length length, Work work,
-                               Then then) {
+void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work, Then then) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(subfile));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
-  in_turn(call, id, use, Turns::Kind::kAlone, [this, call, id, length, work = std::move(work), then = std::move(then)] {
-    at_store(
-        call, length, [id, work] { return work(id); },
-        [this, call, id, then](auto result) {
-          auto answer = then(std::move(result));
-          turns_.leave(id);
-          call->answer(std::move(answer));
-        });
+  in_turn(call, id, use, Turns::Kind::kAlone, [this, call, id, work = std::move(work), then = std::move(then)] {
+    start([id, work] { return work(id); },
+          [this, call, id, then](auto result) {
+            auto answer = then(std::move(result));
+            turns_.leave(id);
+            call->answer(std::move(answer));
+          });
   });
 }
 
@@ -217,11 +193,10 @@ void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile
 
 void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) {
   const Offset bytes = range.to - range.from;
-  const auto read = [this, id, range](std::span<std::byte> into) {
-    const storage::ReadPiece piece{range.from, into};
-    return store_.read(id, {&piece, 1});
+  const auto read = [this, id, range, is_wanted = call->request.is_wanted()](std::span<std::byte> into) {
+    return storage::run(store_, storage::op::Read{id, {{range.from, into}}}, is_wanted);
   };
-  if (bytes < kDirectReadFrom || store_.waits()) return read_buffered(call, id, bytes, read);
+  if (bytes < kDirectReadFrom || !can_.mappable) return read_buffered(call, id, bytes, read);
   in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, range, bytes, read] {
     const auto memory = store_.map(id, range.from, range.to, false);
     if (memory.is_ok() && *memory) return call->answer_body(**memory, [this, id] { turns_.leave(id); });
@@ -235,15 +210,13 @@ void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, R
   if (bytes == 0) return call->answer(wire::DoneT{});
   WEIR_CALL_CHECK(call, check_buffered(static_cast<std::size_t>(bytes)));
   buffers_->ask(static_cast<std::size_t>(bytes), [this, call, id, read](std::shared_ptr<Buffer> buffer) {
-    in_turn(call, id, Use::kRead, buffered_turn(), [this, call, id, read, buffer] {
-      const std::span<std::byte> into = buffer->bytes();
-      at_store(
-          call, length_of(into.size()), [read, into] { return read(into); },
-          [this, call, id, buffer](const Status& status) {
-            turns_.leave(id);
-            if (!status.is_ok()) return call->fail(status);
-            call->answer_body(buffer->bytes(), [buffer] {});
-          });
+    in_turn(call, id, Use::kRead, Turns::Kind::kTogether, [this, call, id, read, buffer] {
+      start([read, buffer] { return read(buffer->bytes()); },
+            [this, call, id, buffer](const Status& status) {
+              turns_.leave(id);
+              if (!status.is_ok()) return call->fail(status);
+              call->answer_body(buffer->bytes(), [buffer] {});
+            });
     });
   });
 }
@@ -251,13 +224,15 @@ void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, R
 void IoService::read_view(const CallPtr& call, const wire::ReadViewT& request) {
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   WEIR_CALL_TRY(call, const auto view, views_.find(call->request.peer(), request.view));
+  WEIR_CALL_CHECK(call, access_.check(*call, view->subfile.file, kMayRead));
   WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMostViewRange));
   const Offset bytes = view->packing.bytes(range);
   if (const std::optional<Offset> at = view->packing.direct_b(range)) {
     return read_contiguous(call, view->subfile, {*at, *at + bytes});
   }
-  read_buffered(call, view->subfile, bytes, [this, view, range](std::span<std::byte> into) {
-    return io_.read(view->subfile, view->packing, range, into);
+  const auto is_wanted = call->request.is_wanted();
+  read_buffered(call, view->subfile, bytes, [this, view, range, is_wanted](std::span<std::byte> into) {
+    return io_.read(view->subfile, view->packing, range, into, is_wanted);
   });
 }
 
@@ -265,32 +240,25 @@ void IoService::read_pieces(const CallPtr& call, const wire::ReadPiecesT& reques
   Offset bytes = 0;
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check(*call, id.file, kMayRead));
   WEIR_CALL_TRY(call, const std::vector<MessagePiece> pieces, to_pieces(request.pieces, bytes));
   if (pieces.size() == 1) return read_contiguous(call, id, {pieces[0].offset, pieces[0].offset + bytes});
-  read_buffered(call, id, bytes, [this, id, pieces](std::span<std::byte> into) { return io_.read(id, pieces, into); });
+  const auto is_wanted = call->request.is_wanted();
+  read_buffered(call, id, bytes, [this, id, pieces, is_wanted](std::span<std::byte> into) {
+    return io_.read(id, pieces, into, is_wanted);
+  });
 }
 
 // ---------------------------------------------------------------- writing
 
-// Of a write without bytes, the end of the file is what remains.
-void IoService::write_end(const CallPtr& call, SubfileId id, Offset file_end) {
-  in_turn(call, id, Use::kWrite, buffered_turn(), [this, call, id, file_end] {
-    at_store(
-        call, Length::kShort, [this, id, file_end] { return store_.write(id, {}, file_end); },
-        [this, call, id](const Status& status) {
-          turns_.leave(id);
-          call->answer(status);
-        });
-  });
-}
-
 void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end) {
   const Offset to = from + static_cast<Offset>(call->request.body_bytes());
-  const auto write = [this, id, from, file_end](std::span<const std::byte> body) {
-    const storage::WritePiece piece{from, body};
-    return store_.write(id, {&piece, 1}, file_end);
+  const auto write = [this, id, from, file_end,
+                      is_wanted = call->request.is_wanted()](std::span<const std::byte> body) {
+    return storage::run(store_, storage::op::Write{id, {{from, body}}, file_end}, is_wanted);
   };
-  if (store_.waits()) return write_buffered(call, id, write);
+  // Of a write without bytes, the end of the file is what remains.
+  if (!can_.mappable || from == to) return write_buffered(call, id, Turns::Kind::kTogether, write);
   in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, [this, call, id, from, to, file_end, write] {
     const auto memory = store_.map(id, from, to, true);
     if (memory.is_ok() && *memory) {
@@ -303,138 +271,155 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
     }
     turns_.leave(id);
     if (!memory.is_ok()) return call->fail(memory.status());
-    write_buffered(call, id, write);
+    write_buffered(call, id, Turns::Kind::kTogether, write);
   });
 }
 
-void IoService::write_buffered(const CallPtr& call, SubfileId id, WriteFrom write) {
+void IoService::write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, WriteFrom write) {
   const std::size_t bytes = call->request.body_bytes();
   WEIR_CALL_CHECK(call, check_buffered(bytes));
-  buffers_->ask(bytes, [this, call, id, write](std::shared_ptr<Buffer> buffer) {
-    call->request.receive(buffer->bytes(), [this, call, id, write, buffer](const Status& received) {
-      if (!received.is_ok()) return call->fail(received);
-      in_turn(call, id, Use::kWrite, buffered_turn(), [this, call, id, write, buffer] {
-        const std::span<const std::byte> body = buffer->bytes();
-        at_store(
-            call, length_of(body.size()), [write, body] { return write(body); },
-            [this, call, id, buffer](const Status& status) {
+  const auto run = [this, call, id, kind, write](const std::shared_ptr<Buffer>& buffer) {
+    in_turn(call, id, Use::kWrite, kind, [this, call, id, write, buffer] {
+      start([write, buffer] { return write(buffer == nullptr ? std::span<std::byte>() : buffer->bytes()); },
+            [this, call, id](const Status& status) {
+              dirty_.insert(id);  // it may have been synced while only part of this was written
               turns_.leave(id);
               call->answer(status);
             });
-      });
+    });
+  };
+  if (bytes == 0) return run(nullptr);
+  buffers_->ask(bytes, [call, run](std::shared_ptr<Buffer> buffer) {
+    call->request.receive(buffer->bytes(), [call, run, buffer](const Status& received) {
+      received.is_ok() ? run(buffer) : call->fail(received);
     });
   });
 }
 
 void IoService::write_view(const CallPtr& call, const wire::WriteViewT& request) {
   WEIR_CALL_TRY(call, const auto view, views_.find(call->request.peer(), request.view));
+  WEIR_CALL_CHECK(call, access_.check(*call, view->subfile.file, kMayWrite));
   WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMostViewRange));
   WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
   WEIR_CALL_CHECK(call, check_body(*call, view->packing.bytes(range)));
-  if (call->request.body_bytes() == 0) return write_end(call, view->subfile, request.file_end);
   call->counters.bytes_in += call->request.body_bytes();
+  if (call->request.body_bytes() == 0) return write_contiguous(call, view->subfile, 0, request.file_end);
   if (const std::optional<Offset> at = view->packing.direct_b(range)) {
     return write_contiguous(call, view->subfile, *at, request.file_end);
   }
-  write_buffered(call, view->subfile, [this, view, range, end = request.file_end](std::span<const std::byte> body) {
-    return io_.write(view->subfile, view->packing, range, body, end);
-  });
+  const auto write = [this, view, range, end = request.file_end,
+                      is_wanted = call->request.is_wanted()](std::span<const std::byte> body) {
+    return io_.write(view->subfile, view->packing, range, body, end, is_wanted);
+  };
+  write_buffered(call, view->subfile, Turns::Kind::kAlone, write);
 }
 
 void IoService::write_pieces(const CallPtr& call, const wire::WritePiecesT& request) {
   Offset bytes = 0;
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check(*call, id.file, kMayWrite));
   WEIR_CALL_TRY(call, const std::vector<MessagePiece> pieces, to_pieces(request.pieces, bytes));
   WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
   WEIR_CALL_CHECK(call, check_body(*call, bytes));
-  if (bytes == 0) return write_end(call, id, request.file_end);
   call->counters.bytes_in += call->request.body_bytes();
+  if (bytes == 0) return write_contiguous(call, id, 0, request.file_end);
   if (pieces.size() == 1) return write_contiguous(call, id, pieces[0].offset, request.file_end);
-  write_buffered(call, id, [this, id, pieces, end = request.file_end](std::span<const std::byte> body) {
-    return io_.write(id, pieces, body, end);
-  });
+  const auto write = [this, id, pieces, end = request.file_end, is_wanted = call->request.is_wanted()](
+                         std::span<const std::byte> body) { return io_.write(id, pieces, body, end, is_wanted); };
+  write_buffered(call, id, Turns::Kind::kAlone, write);
 }
 
 // ---------------------------------------------------------------- the rest
 
 void IoService::register_view(const CallPtr& call, const wire::RegisterViewT& request) {
-  WEIR_CALL_TRY(call, [[maybe_unused]] const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check(*call, id.file, 0));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   call->answer(views_.add(call->request.peer(), request));
 }
 
 void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check_repair(*call, id.file, kMayWrite));
   WEIR_CALL_CHECK(call, check_end("length", request.length));
   WEIR_CALL_CHECK(call, check_end("end of file", request.file_end));
-  answer_in_turn(
-      call, request.subfile.get(), Use::kWrite, Length::kShort,
-      [this, length = request.length, end = request.file_end](SubfileId id) {
-        return store_.truncate(id, length, end);
-      },
-      std::identity());
+  const auto truncate = [this, length = request.length, end = request.file_end,
+                         is_wanted = call->request.is_wanted()](SubfileId subfile) {
+    return storage::run(store_, storage::op::Truncate{subfile, length, end}, is_wanted);
+  };
+  answer_in_turn(call, request.subfile.get(), Use::kWrite, truncate);
 }
 
 void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
+  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check(*call, id.file, kMayWrite));
   WEIR_CALL_TRY(call, const Range range, to_range(request.range.get(), kMaxBytes));
-  answer_in_turn(
-      call, request.subfile.get(), Use::kWrite, Length::kShort,
-      [this, range, mapped = request.mapped](SubfileId id) {
-        if (mapped) {
-          const auto memory = store_.map(id, range.from, range.to, true);
-          if (memory.is_ok() && *memory) return Status::ok();
-        }
-        return store_.reserve(id, range.from, range.to);
-      },
-      std::identity());
+  const auto reserve = [this, range, mapped = request.mapped,
+                        is_wanted = call->request.is_wanted()](SubfileId subfile) -> Task<Status> {
+    if (mapped) {
+      const auto memory = store_.map(subfile, range.from, range.to, true);
+      if (memory.is_ok() && *memory) co_return Status::ok();
+    }
+    co_return co_await storage::run(store_, storage::op::Reserve{subfile, range.from, range.to}, is_wanted);
+  };
+  answer_in_turn(call, request.subfile.get(), Use::kWrite, reserve);
+}
+
+// Names are made again from what is kept of files: only owners say what theirs are, and nobody that a file is another's.
+Status IoService::may_describe(const ServerCall& call, SubfileId id, std::span<const std::uint8_t> about) const {
+  WEIR_RETURN_IF_ERROR(access_.check_repair(call, id.file, kOwns));
+  if (about.empty() || access_.check_administrator(call, "describe files of others").is_ok()) return Status::ok();
+  WEIR_TRY(const wire::AboutT decoded, wire::decode_about(std::as_bytes(about)));
+  const std::uint32_t uid = call.request.identity().uid;
+  if (decoded.attributes->uid == uid) return Status::ok();
+  return {ErrorCode::kPermission,
+          concat("user ", uid, " may not describe data ", id.file, " as a file of user ", decoded.attributes->uid)};
 }
 
 void IoService::sync(const CallPtr& call, const wire::SyncT& request) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check_repair(*call, id.file, 0));
   WEIR_CALL_CHECK(call, check_about(id, request.about));
-  answer_in_turn(
-      call, request.subfile.get(), Use::kRead, Length::kLong,
-      [this, about = request.about](SubfileId subfile) -> Status {
-        if (!about.empty()) WEIR_RETURN_IF_ERROR(keep_newer_about(store_, subfile, about));
-        return store_.sync(subfile);
-      },
-      [this, id](Status status) {
-        if (status.is_ok()) dirty_.erase(id);
-        return status;
-      });
+  std::vector<std::uint8_t> told;
+  if (may_describe(*call, id, request.about).is_ok()) told = request.about;
+  const auto sync = [this, about = std::move(told),
+                     is_wanted = call->request.is_wanted()](SubfileId subfile) -> Task<Status> {
+    WEIR_CO_RETURN_IF_ERROR(co_await keep_newer_about(store_, subfile, about));
+    Status status = co_await storage::run(store_, storage::op::Sync{subfile}, is_wanted);
+    if (status.is_ok()) dirty_.erase(subfile);
+    co_return status;
+  };
+  answer_in_turn(call, request.subfile.get(), Use::kRead, sync);
 }
 
 void IoService::sync_subfiles(const CallPtr& call) {
   WEIR_CALL_CHECK(call, check_body(*call, 0));
-  // Taken now: those that are written meanwhile are due again.
-  std::set<SubfileId> ids = std::exchange(dirty_, {});
-  at_store(
-      call, Length::kLong, [this, ids]() -> Result<SyncedSubfiles> { return sync_each(ids); },
-      [this, call, ids](Result<SyncedSubfiles> synced) {
-        // Not even tried, if the deadline was over.
-        const std::set<SubfileId>& failed = synced.is_ok() ? synced->failed : ids;
-        for (const SubfileId id : failed) {
-          if (!removed_.contains(id)) dirty_.insert(id);
-        }
-        call->answer(synced.is_ok() ? synced->first_error : synced.status());
-      });
+  storage::IoBatch syncs = sync_dirty();
+  syncs.is_wanted = call->request.is_wanted();
+  dirty_.clear();  // those that are written meanwhile are due again
+  store_.submit(std::move(syncs), [this, call](const storage::IoBatch& done) { call->answer(note_synced(done)); });
 }
 
 void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request) {
+  WEIR_CALL_CHECK(call, access_.check_administrator(*call, "remove subfiles"));
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   if (removed_.contains(id)) return call->answer(wire::DoneT{});
-  answer_in_turn(
-      call, request.subfile.get(), Use::kRead, Length::kLong,
-      [this](SubfileId subfile) { return store_.remove(subfile); },
-      [this, id](Status status) {
-        if (status.is_ok()) note_removed(id);
-        return status;
-      });
+  const auto remove = [this, is_wanted = call->request.is_wanted()](SubfileId subfile) -> Task<Status> {
+    WEIR_CO_RETURN_IF_ERROR(co_await storage::run(store_, storage::op::Remove{subfile}, is_wanted));
+    note_removed(subfile);
+    if (!lower_fence(subfile)) co_return Status::ok();
+    // Writers that still have the old layout must not make the subfile again, even if the server is restarted.
+    kept_removed_.push_back(subfile);
+    if (kept_removed_.size() > kMostKeptRemoved) kept_removed_.pop_front();
+    (void)co_await keep_fences();
+    co_return Status::ok();
+  };
+  answer_in_turn(call, request.subfile.get(), Use::kRead, remove);
 }
 
 void IoService::note_removed(SubfileId id) {
   dirty_.erase(id);
-  lower_fence(id);
   removed_.insert(id);
   removed_in_order_.push_back(id);
   if (removed_in_order_.size() <= kMostRemoved) return;
@@ -444,39 +429,35 @@ void IoService::note_removed(SubfileId id) {
 
 void IoService::inspect(const CallPtr& call, const wire::InspectT& request) {
   WEIR_CALL_TRY(call, const SubfileId subfile, to_id(request.subfile.get()));
-  answer_in_turn(
-      call, request.subfile.get(), Use::kRead, Length::kShort,
-      [this, with_about = request.about](SubfileId id) -> Result<wire::SubfileInfoT> {
-        WEIR_TRY(const storage::SubfileInfo info, store_.info(id));
-        wire::SubfileInfoT answer;
-        answer.length = info.length;
-        answer.file_end = info.file_end;
-        answer.stored_bytes = info.stored_bytes;
-        if (with_about) WEIR_RETURN_IF_ERROR(add_about(store_, id, answer));
-        return answer;
-      },
-      [this, subfile](Result<wire::SubfileInfoT> answer) {
-        if (const Fence* fence = answer.is_ok() ? fence_of(subfile) : nullptr) {
-          answer->fence = fence->token;
-          answer->fence_abandoned = is_abandoned(*fence);
-        }
-        return answer;
-      });
+  WEIR_CALL_CHECK(call, access_.check_repair(*call, subfile.file, 0));
+  const auto look = [this, with_about = request.about,
+                     is_wanted = call->request.is_wanted()](SubfileId id) -> Task<Result<wire::SubfileInfoT>> {
+    WEIR_CO_TRY(const storage::SubfileInfo info, co_await storage::ask(store_, storage::op::Info{id}, is_wanted));
+    wire::SubfileInfoT answer;
+    answer.length = info.length;
+    answer.file_end = info.file_end;
+    answer.stored_bytes = info.stored_bytes;
+    if (with_about) WEIR_CO_RETURN_IF_ERROR(co_await add_about(store_, id, answer));
+    if (const Fence* fence = fence_of(id)) {
+      answer.fence = fence->token;
+      answer.fence_abandoned = is_abandoned(*fence);
+    }
+    co_return answer;
+  };
+  answer_in_turn(call, request.subfile.get(), Use::kRead, look);
 }
 
 void IoService::describe(const CallPtr& call, const wire::DescribeT& request) {
   WEIR_CALL_TRY(call, const SubfileId subfile, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check_repair(*call, subfile.file, kOwns));
   WEIR_CALL_CHECK(call, check_about(subfile, request.about));
-  answer_in_turn(
-      call, request.subfile.get(), Use::kRead, Length::kShort,
-      [this, about = request.about](SubfileId id) { return keep_newer_about(store_, id, about); }, std::identity());
-}
-
-Status IoService::form(std::uint32_t servers) {
-  return wait_at_store([this, servers] { return form_label(store_, servers); });
+  WEIR_CALL_CHECK(call, may_describe(*call, subfile, request.about));
+  answer_in_turn(call, request.subfile.get(), Use::kRead,
+                 [this, about = request.about](SubfileId id) { return keep_newer_about(store_, id, about); });
 }
 
 void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {
+  WEIR_CALL_CHECK(call, access_.check_administrator(*call, "list subfiles"));
   const bool is_first = request.after == nullptr;
   const SubfileId after = is_first ? SubfileId{} : SubfileId{request.after->file(), request.after->element()};
   const std::size_t most = request.limit == 0 ? kMostListed : std::min<std::size_t>(request.limit, kMostListed);
@@ -490,27 +471,25 @@ void IoService::list(const CallPtr& call, const wire::ListSubfilesT& request) {
     answer.is_complete = next == all.end();
     call->answer(std::move(answer));
   };
-  at_store(
-      call, Length::kLong, [this] { return store_.list(); }, answer_part);
+  start([this, is_wanted = call->request.is_wanted()] { return storage::ask(store_, storage::op::List{}, is_wanted); },
+        answer_part);
 }
 
 void IoService::usage(const CallPtr& call, const wire::UsageOfT& request) {
-  const auto look = [this, counts_stored = request.counts_stored]() -> Result<wire::UsageT> {
-    WEIR_TRY(const storage::Usage usage, store_.usage());
+  const auto look = [this, counts_stored = request.counts_stored,
+                     is_wanted = call->request.is_wanted()]() -> Task<Result<wire::UsageT>> {
+    WEIR_CO_TRY(const storage::Usage usage, co_await storage::ask(store_, storage::op::GetUsage{}, is_wanted));
     wire::UsageT answer;
     answer.capacity_bytes = usage.capacity_bytes;
     answer.used_bytes = usage.used_bytes;
     answer.subfiles = usage.subfiles;
     answer.disk = usage.disk;
     if (counts_stored) {
-      WEIR_TRY(answer.stored_bytes, store_.stored_bytes());
+      WEIR_CO_TRY(answer.stored_bytes, co_await storage::ask(store_, storage::op::StoredBytes{}, is_wanted));
     }
-    return answer;
+    co_return answer;
   };
-  at_store(call, Length::kLong, look, [call](const Result<wire::UsageT>& answer) {
-    if (!answer.is_ok()) return call->fail(answer.status());
-    call->answer(wire::UsageT(*answer));
-  });
+  start(look, [call](Result<wire::UsageT> answer) { call->answer(std::move(answer)); });
 }
 
 // ---------------------------------------------------------------- fences
@@ -520,42 +499,49 @@ IoService::Fence* IoService::fence_of(SubfileId id) {
   if (found == fences_.end()) return nullptr;
   Fence& fence = found->second;
   if (fence.is_confirmed || !is_abandoned(fence)) return &fence;
-  lower_fence(id);
+  (void)lower_fence(id);  // it was not confirmed
   return nullptr;
 }
 
 bool IoService::is_abandoned(const Fence& fence) const {
-  return fence.lost && net::Clock::now() - *fence.lost >= options_.fence_grace;
+  return fence.lost && options_.runtime.clock->now() - *fence.lost >= options_.fence_grace;
 }
 
-Status IoService::raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
+Task<Status> IoService::raise_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
   const Fence* other = fence_of(id);
   if (other != nullptr && other->token != token && !other->lost) {
-    return {ErrorCode::kUnavailable, concat(name_of(id), ": another relayout of the file is under way")};
+    co_return Status(ErrorCode::kUnavailable, concat(name_of(id), ": another relayout of the file is under way"));
   }
   const bool was_confirmed = other != nullptr && other->is_confirmed;
   fences_[id] = {token, peer, false, {}};
   tell_fence(id, true);
-  return was_confirmed ? keep_fences() : Status::ok();
+  if (!was_confirmed) co_return Status::ok();
+  co_return co_await keep_fences();
 }
 
-Status IoService::keep_fences() {
-  std::vector<storage::KeptFence> kept;
+// The store keeps them in order: what it has last is what there was last.
+Task<Status> IoService::keep_fences() {
+  storage::op::KeepFences keep;
   for (const auto& [id, fence] : fences_) {
-    if (fence.is_confirmed) kept.push_back({id, fence.token});
+    if (fence.is_confirmed) keep.fences.push_back({id, fence.token});
   }
-  return wait_at_store([this, &kept] { return store_.keep_fences(kept); });
+  for (const SubfileId id : kept_removed_) keep.fences.push_back({id, kRemovedToken});
+  return storage::run(store_, std::move(keep));
 }
 
-// Stores that wait have no memory that anybody could have mapped.
 void IoService::tell_fence(SubfileId id, bool is_fenced) {
-  if (!store_.waits()) store_.fence(id, is_fenced);
+  if (can_.mappable) store_.fence(id, is_fenced);
 }
 
 Status IoService::restore_fences() {
-  WEIR_TRY(const std::vector<storage::KeptFence> kept, wait_at_store([this] { return store_.kept_fences(); }));
+  WEIR_TRY(const std::vector<storage::KeptFence> kept, storage::Blocking(store_, options_.runtime).kept_fences());
   for (const storage::KeptFence& fence : kept) {
-    fences_[fence.id] = {fence.token, 0, true, net::Clock::now()};
+    if (fence.token == kRemovedToken) {
+      kept_removed_.push_back(fence.id);
+      note_removed(fence.id);
+      continue;
+    }
+    fences_[fence.id] = {fence.token, 0, true, options_.runtime.clock->now()};
     tell_fence(fence.id, true);
     WEIR_LOG_INFO("{} is fenced: its relayout was interrupted just before its end, or goes on elsewhere",
                   name_of(fence.id));
@@ -563,77 +549,86 @@ Status IoService::restore_fences() {
   return Status::ok();
 }
 
-Status IoService::confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
+Task<Status> IoService::confirm_fence(SubfileId id, std::uint64_t token, net::PeerId peer) {
   Fence* fence = fence_of(id);
   if (fence == nullptr || fence->token != token) {
-    return {ErrorCode::kStale, concat(name_of(id), ": may have been written while it was given a new layout")};
+    co_return Status(ErrorCode::kStale, concat(name_of(id), ": may have been written while it was given a new layout"));
   }
   *fence = {token, peer, true, {}};
-  Status status = keep_fences();
-  if (!status.is_ok()) fence->is_confirmed = false;
-  return status;
+  Status status = co_await keep_fences();
+  if (const auto found = fences_.find(id); !status.is_ok() && found != fences_.end())
+    found->second.is_confirmed = false;
+  co_return status;
 }
 
-void IoService::lower_fence(SubfileId id) {
+bool IoService::lower_fence(SubfileId id) {
   const auto found = fences_.find(id);
-  if (found == fences_.end()) return;
+  if (found == fences_.end()) return false;
   const bool was_confirmed = found->second.is_confirmed;
   fences_.erase(found);
   tell_fence(id, false);
-  if (!was_confirmed) return;
-  // One that comes back with the next start can be lowered again.
-  if (const Status status = keep_fences(); !status.is_ok()) WEIR_LOG_WARN("fences: {}", status.message());
+  return was_confirmed;
+}
+
+Task<Status> IoService::change_fence(SubfileId id, net::PeerId peer, wire::FenceAction action, std::uint64_t token) {
+  if (action == wire::FenceAction::Raise) co_return co_await raise_fence(id, token, peer);
+  if (action == wire::FenceAction::Confirm) co_return co_await confirm_fence(id, token, peer);
+  Fence* fence = fence_of(id);
+  if (fence == nullptr || (token != 0 && token != fence->token)) co_return Status::ok();
+  // As if the caller had been gone for long: it will not come back.
+  if (action == wire::FenceAction::Leave) fence->lost = options_.runtime.clock->now() - options_.fence_grace;
+  if (action == wire::FenceAction::Lower && lower_fence(id)) {
+    // One that comes back with the next start can be lowered again.
+    const Status status = co_await keep_fences();
+    if (!status.is_ok()) WEIR_LOG_WARN("fences: {}", status.message());
+  }
+  co_return Status::ok();
 }
 
 void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
-  WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
-  WEIR_CALL_CHECK(call, check_body(*call, 0));
-  const auto work = [this, id, peer = call->request.peer(), action = request.action, token = request.token] {
-    if (action == wire::FenceAction::Raise) return raise_fence(id, token, peer);
-    if (action == wire::FenceAction::Confirm) return confirm_fence(id, token, peer);
-    Fence* fence = fence_of(id);
-    if (fence == nullptr || (token != 0 && token != fence->token)) return Status::ok();
-    if (action == wire::FenceAction::Lower) lower_fence(id);
-    // As if the caller had been gone for long: it will not come back.
-    if (action == wire::FenceAction::Leave) fence->lost = net::Clock::now() - options_.fence_grace;
-    return Status::ok();
-  };
-  in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, work] {
-    const Status status = work();
-    turns_.leave(id);
-    call->answer(status);
-  });
+  WEIR_CALL_TRY(call, const SubfileId subfile, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check_repair(*call, subfile.file, kMayWrite));
+  answer_in_turn(call, request.subfile.get(), Use::kRead,
+                 [this, peer = call->request.peer(), action = request.action, token = request.token](SubfileId id) {
+                   return change_fence(id, peer, action, token);
+                 });
 }
 
 // ---------------------------------------------------------------- sharing memory
 
-Result<wire::HandoverT> IoService::hand_over(const net::Identity& who, SubfileId id, const wire::ShareT& request) {
+Result<wire::HandoverT> IoService::hand_over(const ServerCall& call, SubfileId id, const wire::ShareT& request) {
+  const net::Identity& who = call.request.identity();
   wire::HandoverT answer;
-  if (store_.waits() || options_.handover == nullptr || who.host != options_.host) return answer;
+  if (!can_.shareable || options_.handover == nullptr || who.host != options_.host) return answer;
+  // Who may not read goes by message: memory that can be written can be read.
+  if (!access_.check(call, id.file, kMayRead).is_ok()) return answer;
+  const bool is_writable = request.for_writing && access_.check(call, id.file, kMayWrite).is_ok();
   // A hint: what makes no sense is none.
   const Offset expected = std::clamp<Offset>(request.expected_bytes, 0, kMostExpectedBytes);
-  const storage::Peers peers = who.uid == geteuid() || who.uid == 0 ? storage::Peers::kOwn : storage::Peers::kOthers;
-  WEIR_TRY(const std::optional<storage::SharedMemory> memory, store_.share(id, request.for_writing, expected, peers));
+  const share::Peers peers = who.uid == geteuid() || who.uid == 0 ? share::Peers::kOwn : share::Peers::kOthers;
+  WEIR_TRY(const std::optional<share::SharedMemory> memory, store_.share(id, is_writable, expected, peers));
   if (!memory) return answer;
   answer.possible = true;
   answer.boot = options_.boot;
-  // What is for reading only has a descriptor that does not stay.
-  if (request.opens && request.for_writing) {
+  // Only those are told of descriptors who can do anything to this process.  What is for reading only has one that does
+  // not stay.
+  if (request.opens && is_writable && peers == share::Peers::kOwn) {
     answer.process = getpid();
     WEIR_TRY(answer.memory, shown(memory->descriptor));
     WEIR_TRY(answer.lifeline, shown(options_.handover->lifeline()));
     return answer;
   }
-  WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, request.for_writing, who.uid));
+  WEIR_TRY(answer.token, options_.handover->offer(memory->descriptor, is_writable, who.uid));
   answer.socket = options_.handover->socket();
   return answer;
 }
 
 void IoService::share(const CallPtr& call, const wire::ShareT& request) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
+  WEIR_CALL_CHECK(call, access_.check(*call, id.file, 0));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
   in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id] {
-    auto result = hand_over(call->request.identity(), id, *call->head.operation.AsShare());
+    auto result = hand_over(*call, id, *call->head.operation.AsShare());
     turns_.leave(id);
     call->answer(std::move(result));
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include <weir/base/text.h>
@@ -87,6 +88,22 @@ struct Metadata::Place {
   std::vector<FileNumber> ancestors;  // from the root to the directory
 };
 
+struct Metadata::Change {
+  storage::Batch batch;
+  std::vector<wire::AttributesT> removals;
+
+  /// \param described  the file whose sidecars are to be written before
+  void remove_subfiles(const wire::AttributesT& of, FileNumber described = 0) {
+    if (of.is_directory) return;
+    wire::AttributesT removal;
+    removal.file = described;
+    removal.data = of.data;
+    removal.targets = of.targets;
+    batch.put(removal_key(of.data), encode_attributes(removal));
+    removals.push_back(std::move(removal));
+  }
+};
+
 // ---------------------------------------------------------------- start, numbers, time
 
 Result<std::unique_ptr<Metadata>> Metadata::open(storage::KeyValue& store, Options options) {
@@ -105,7 +122,7 @@ Status Metadata::start() {
     WEIR_TRY(numbers_end_, decode_number(*next));
     next_number_ = numbers_end_;
     next_start_ = numbers_end_ / options_.numbers_at_a_time;
-    return Status::ok();
+    return options_.post ? reserve_numbers() : Status::ok();
   }
   storage::Batch batch;
   Record record;
@@ -127,20 +144,40 @@ void Metadata::set_target_count(std::uint32_t count) { target_count_ = std::max<
 
 // A number is never given out twice, not even if what it was for fails: the store may have it all the same.
 Result<FileNumber> Metadata::take_number() {
-  if (next_number_ >= numbers_end_) {
-    const FileNumber end = next_number_ + options_.numbers_at_a_time;
-    storage::Batch batch;
-    batch.put(std::string(kNextNumberKey), encode_number(end));
-    WEIR_RETURN_IF_ERROR(store_.apply(batch, true));
-    numbers_end_ = end;
-  }
-  return next_number_++;
+  if (next_number_ >= numbers_end_) WEIR_RETURN_IF_ERROR(reserve_numbers());
+  const FileNumber number = next_number_++;
+  reserve_ahead();
+  return number;
+}
+
+Status Metadata::reserve_numbers() {
+  const FileNumber end = next_number_ + options_.numbers_at_a_time;
+  storage::Batch batch;
+  batch.put(std::string(kNextNumberKey), encode_number(end));
+  WEIR_RETURN_IF_ERROR(store_.apply(batch, true));
+  numbers_end_ = end;
+  return Status::ok();
+}
+
+// Half of the numbers are left: more than are taken while the disk makes the next ones durable.  If it fails, the call
+// that needs one tells.
+void Metadata::reserve_ahead() {
+  if (!options_.post || is_reserving_ || numbers_end_ - next_number_ > options_.numbers_at_a_time / 2) return;
+  const FileNumber end = numbers_end_ + options_.numbers_at_a_time;
+  storage::Batch batch;
+  batch.put(std::string(kNextNumberKey), encode_number(end));
+  if (!store_.apply(batch, false).is_ok()) return;
+  is_reserving_ = true;
+  store_.sync([this, end](const Status& status) {
+    options_.post([this, end, is_durable = status.is_ok()] {
+      is_reserving_ = false;
+      if (is_durable) numbers_end_ = std::max(numbers_end_, end);
+    });
+  });
 }
 
 std::int64_t Metadata::now_ns() const {
-  if (options_.now_ns) return options_.now_ns();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return options_.now_ns ? options_.now_ns() : runtime::system_runtime().clock->wall_ns();
 }
 
 void Metadata::touch(storage::Batch& batch, Record directory) const {
@@ -255,9 +292,20 @@ Result<std::string> Metadata::path_of(const Record& record) {
 
 // ---------------------------------------------------------------- look-up, create, remove
 
-Result<wire::AttributesT> Metadata::lookup(const std::string& path, const Identity& who) {
-  WEIR_TRY(Record record, resolve({"lookup", path, who}));
-  return std::move(record.attributes);
+// Of a file: what the asker may do with its bytes.
+Result<wire::AttributesT> Metadata::with_rights(const Ask& ask, wire::AttributesT attributes, std::uint32_t access) {
+  if (attributes.is_directory) return attributes;
+  const std::uint8_t all = rights_of(attributes, ask.who);
+  if ((access & ~std::uint32_t{all} & kMayRead) != 0) return ask.denied("read it");
+  if ((access & ~std::uint32_t{all} & kMayWrite) != 0) return ask.denied("write it");
+  attributes.rights = all;
+  return attributes;
+}
+
+Result<wire::AttributesT> Metadata::lookup(const std::string& path, const Identity& who, std::uint32_t access) {
+  const Ask ask{"lookup", path, who};
+  WEIR_TRY(Record record, resolve(ask));
+  return with_rights(ask, std::move(record.attributes), access);
 }
 
 Result<wire::AttributesT> Metadata::lookup(FileNumber number) {
@@ -293,13 +341,15 @@ Result<wire::AttributesT> Metadata::create(const wire::CreateT& request, const I
   if (there) {
     if (request.exclusive) return ask.error(ErrorCode::kExists, "it is there already");
     if (there->attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "it is a directory");
-    return std::move(there->attributes);
+    return with_rights(ask, std::move(there->attributes), request.access);
   }
   WEIR_RETURN_IF_ERROR(check_change(ask, place, nullptr));
   wire::AttributesT attributes;
   attributes.mode = request.mode;
   WEIR_RETURN_IF_ERROR(lay_out(ask, request, attributes));
-  return add(ask, std::move(place), std::move(attributes));
+  WEIR_TRY(attributes, add(ask, std::move(place), std::move(attributes)));
+  attributes.rights = kMayRead | kMayWrite | kOwns;  // whatever the mode says
+  return attributes;
 }
 
 Result<wire::AttributesT> Metadata::make_directory(const wire::MakeDirectoryT& request, const Identity& who) {
@@ -330,14 +380,66 @@ Result<wire::AttributesT> Metadata::remove(const wire::RemoveT& request, const I
     WEIR_TRY(const bool empty, is_empty(number));
     if (!empty) return ask.error(ErrorCode::kNotEmpty, "the directory is not empty");
   }
-  storage::Batch batch;
-  batch.erase(entry_key(place.directory.attributes.file, place.name));
-  batch.erase(record_key(number));
-  batch.erase(relayout_key(number));
-  touch(batch, std::move(place.directory));
-  batch.frees_room = true;
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
+  Change change;
+  change.batch.erase(entry_key(place.directory.attributes.file, place.name));
+  change.batch.erase(record_key(number));
+  change.remove_subfiles(record.attributes);
+  WEIR_RETURN_IF_ERROR(forget_relayout(change, number));
+  touch(change.batch, std::move(place.directory));
+  change.batch.frees_room = true;
+  WEIR_RETURN_IF_ERROR(apply(std::move(change)));
   return std::move(record.attributes);
+}
+
+// ---------------------------------------------------------------- subfiles to be removed
+
+Status Metadata::forget_relayout(Change& change, FileNumber file) {
+  WEIR_TRY(const std::optional<std::string> bytes, store_.get(relayout_key(file)));
+  if (!bytes) return Status::ok();
+  WEIR_TRY(const wire::AttributesT pending, pending_of(file, *bytes));
+  change.batch.erase(relayout_key(file));
+  change.remove_subfiles(pending);
+  return Status::ok();
+}
+
+Status Metadata::apply(Change change) {
+  WEIR_RETURN_IF_ERROR(store_.apply(change.batch, false));
+  std::move(change.removals.begin(), change.removals.end(), std::back_inserter(new_removals_));
+  return Status::ok();
+}
+
+Result<wire::ListingT> Metadata::pending_removals(const wire::PendingRemovalsT& request) {
+  wire::ListingT listing;
+  listing.is_complete = true;
+  Status status;
+  std::size_t page_bytes = 0;
+  const std::size_t most = page_size(request.limit);
+  const std::string after = request.after == 0 ? std::string() : removal_key(request.after);
+  WEIR_RETURN_IF_ERROR(store_.scan(kRemovalPrefix, after, [&](std::string_view, std::string_view value) {
+    if (listing.entries.size() == most || page_bytes > kMostPageBytes) {
+      listing.is_complete = false;
+      return false;
+    }
+    Result<wire::AttributesT> removal = decode_attributes(value);
+    if (!removal.is_ok()) status = corrupt(damaged("a list of subfiles to be removed", removal.status().message()));
+    if (removal.is_ok()) append_entry(listing, page_bytes, {}, std::move(*removal));
+    return status.is_ok();
+  }));
+  WEIR_RETURN_IF_ERROR(std::move(status));
+  return listing;
+}
+
+Status Metadata::forget_removal(FileNumber data) {
+  storage::Batch batch;
+  batch.erase(removal_key(data));
+  batch.frees_room = true;
+  return store_.apply(batch, false);
+}
+
+Result<Metadata::Named> Metadata::named(FileNumber file) {
+  WEIR_TRY(Record record, load(file));
+  WEIR_TRY(std::string path, path_of(record));
+  return Named{std::move(path), std::move(record.attributes)};
 }
 
 // ---------------------------------------------------------------- rename
@@ -370,13 +472,15 @@ Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const I
   }
   if (replaced) WEIR_RETURN_IF_ERROR(check_replace(ask_to, to, moved, *replaced));
 
-  storage::Batch batch;
+  Change change;
+  storage::Batch& batch = change.batch;
   const FileNumber old_directory = from.directory.attributes.file;
   const FileNumber new_directory = to.directory.attributes.file;
   batch.erase(entry_key(old_directory, from.name));
   if (replaced) {
     batch.erase(record_key(replaced->attributes.file));
-    batch.erase(relayout_key(replaced->attributes.file));
+    change.remove_subfiles(replaced->attributes);
+    WEIR_RETURN_IF_ERROR(forget_relayout(change, replaced->attributes.file));
   }
   batch.put(entry_key(new_directory, to.name), encode_number(number));
   moved.parent = new_directory;
@@ -385,7 +489,7 @@ Result<wire::AttributesT> Metadata::rename(const wire::RenameT& request, const I
   batch.put(record_key(number), encode_record(moved));
   if (old_directory != new_directory) touch(batch, std::move(from.directory));
   touch(batch, std::move(to.directory));
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
+  WEIR_RETURN_IF_ERROR(apply(std::move(change)));
   return replaced ? std::move(replaced->attributes) : wire::AttributesT{};
 }
 
@@ -424,11 +528,7 @@ Result<wire::ListingT> Metadata::list(const wire::ListT& request, const Identity
   return listing;
 }
 
-Result<wire::ListingT> Metadata::all_files(const wire::AllFilesT& request, const Identity& who) {
-  const std::string everything = "/";
-  const Ask ask{"list all files of", everything, who};
-  WEIR_TRY(const Record root, load(kRoot));
-  if (!is_owner(root.attributes, who)) return ask.denied("see files of others: ask the owner of the file system");
+Result<wire::ListingT> Metadata::all_files(const wire::AllFilesT& request) {
   wire::ListingT listing;
   listing.is_complete = true;
   std::vector<Result<Record>> found;
@@ -486,6 +586,8 @@ Status Metadata::check_data_is_free(const Ask& ask, FileNumber data) {
     return record.is_ok() && look(record->attributes);
   }));
   WEIR_RETURN_IF_ERROR(std::move(status));
+  WEIR_TRY(const std::optional<std::string> removal, store_.get(removal_key(data)));
+  if (removal) return ask.error(ErrorCode::kExists, concat("data ", data, " is being removed"));
   WEIR_RETURN_IF_ERROR(store_.scan("r", "", [&](std::string_view, std::string_view value) {
     const Result<wire::AttributesT> pending = decode_attributes(value);
     if (!pending.is_ok()) status = pending.status();
@@ -496,8 +598,6 @@ Status Metadata::check_data_is_free(const Ask& ask, FileNumber data) {
 
 Result<wire::AttributesT> Metadata::adopt(const wire::AdoptT& request, const Identity& who) {
   const Ask ask{"adopt", request.path, who};
-  WEIR_TRY(const Record root, load(kRoot));
-  if (!is_owner(root.attributes, who)) return ask.denied("adopt files: ask the owner of the file system");
   if (!request.attributes->is_directory) WEIR_RETURN_IF_ERROR(check_data_is_free(ask, request.attributes->data));
   return adopt_unchecked(request, who);
 }
@@ -509,6 +609,8 @@ Result<wire::AttributesT> Metadata::adopt_unchecked(const wire::AdoptT& request,
   if (there) return ask.error(ErrorCode::kExists, "it is there already");
   WEIR_RETURN_IF_ERROR(check_change(ask, place, nullptr));
   wire::AttributesT attributes = *request.attributes;
+  attributes.rights = 0;
+  attributes.capability.clear();
   if (!attributes.is_directory) {
     wire::CreateT shape;
     shape.layout = attributes.layout;
@@ -595,7 +697,7 @@ Result<wire::AttributesT> Metadata::set_attributes(const wire::SetAttributesT& r
   const Ask ask{request.layout.empty() ? "set attributes of" : "set layout of", request.path, who};
   WEIR_TRY(Record record, resolve(ask));
   wire::AttributesT& attributes = record.attributes;
-  storage::Batch batch;
+  Change change;
   if ((request.touch || !request.layout.empty()) && !is_owner(attributes, who) && !may(attributes, who, kMayWrite)) {
     return ask.denied("write it");
   }
@@ -606,15 +708,17 @@ Result<wire::AttributesT> Metadata::set_attributes(const wire::SetAttributesT& r
   if (request.set_owner) WEIR_RETURN_IF_ERROR(change_owner(ask, request, attributes));
   if (!request.layout.empty()) {
     if (attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "directories have no layout");
+    // Empty, but clients that have the file open with the old layout are told before they write.
+    change.remove_subfiles(attributes);
     WEIR_RETURN_IF_ERROR(lay_out(ask, request, attributes));
     WEIR_TRY(attributes.data, take_number());
     ++attributes.epoch;
-    batch.erase(relayout_key(attributes.file));
+    WEIR_RETURN_IF_ERROR(forget_relayout(change, attributes.file));
   }
   attributes.changed_ns = now_ns();
-  batch.put(record_key(attributes.file), encode_record(record));
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
-  return std::move(attributes);
+  change.batch.put(record_key(attributes.file), encode_record(record));
+  WEIR_RETURN_IF_ERROR(apply(std::move(change)));
+  return with_rights(ask, std::move(attributes));
 }
 
 Result<wire::AttributesT> Metadata::begin_relayout(const wire::BeginRelayoutT& request, const Identity& who) {
@@ -622,14 +726,15 @@ Result<wire::AttributesT> Metadata::begin_relayout(const wire::BeginRelayoutT& r
   WEIR_TRY(Record record, resolve(ask));
   if (record.attributes.is_directory) return ask.error(ErrorCode::kIsDirectory, "directories have no layout");
   if (!may(record.attributes, who, kMayWrite)) return ask.denied("write it");
-  storage::Batch batch;
+  Change change;
   wire::AttributesT pending = std::move(record.attributes);
   WEIR_RETURN_IF_ERROR(lay_out(ask, request, pending));
   WEIR_TRY(pending.data, take_number());
   ++pending.epoch;
-  batch.put(relayout_key(pending.file), encode_attributes(pending));
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
-  return pending;
+  WEIR_RETURN_IF_ERROR(forget_relayout(change, pending.file));
+  change.batch.put(relayout_key(pending.file), encode_attributes(pending));
+  WEIR_RETURN_IF_ERROR(apply(std::move(change)));
+  return with_rights(ask, std::move(pending));
 }
 
 Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& request, const Identity& who) {
@@ -645,9 +750,13 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
                   concat("relayout of ", wire::quoted_path(record.name), " (file ", request.file, "): the one to ",
                          request.data, " is not under way; another began, or it has ended")};
   }
-  storage::Batch batch;
-  batch.erase(relayout_key(request.file));
-  if (request.commit) {
+  Change change;
+  change.batch.erase(relayout_key(request.file));
+  if (!request.commit) {
+    change.remove_subfiles(pending);
+  } else {
+    // While old subfiles with sidecars are left, the sidecars of the new ones must not say that a relayout is under way.
+    change.remove_subfiles(record.attributes, request.file);
     // Mode and owner may have changed since it began: only what the relayout is about is taken over.
     record.attributes.layout = std::move(pending.layout);
     record.attributes.targets = std::move(pending.targets);
@@ -655,9 +764,9 @@ Result<wire::AttributesT> Metadata::end_relayout(const wire::EndRelayoutT& reque
     record.attributes.data = pending.data;
     record.attributes.epoch = pending.epoch;
     record.attributes.changed_ns = now_ns();
-    batch.put(record_key(request.file), encode_record(record));
+    change.batch.put(record_key(request.file), encode_record(record));
   }
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
+  WEIR_RETURN_IF_ERROR(apply(std::move(change)));
   return std::move(record.attributes);
 }
 

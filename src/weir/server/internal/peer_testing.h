@@ -25,11 +25,9 @@ struct Answer {
 /// One connection; calls and waits for the answer.
 class Peer {
  public:
-  Peer(const net::Address& address, const net::Key& key) : caller_(std::move(*net::make_caller(address))) {
-    auto connected = caller_->connect(address, key, net::Clock::now() + std::chrono::seconds(5));
-    EXPECT_THAT(connected, testing::IsOk());
-    if (connected.is_ok()) connection_ = std::move(*connected);
-  }
+  Peer(const net::Address& address, const net::Key& key)
+      : caller_(std::move(*net::system_network().make_caller(address, runtime::system_runtime()))),
+        connection_(caller_->connect(address, key.for_clients(), net::Clock::now() + std::chrono::seconds(5))) {}
 
   std::shared_ptr<std::optional<Answer>> start(net::Bytes head, std::span<const std::byte> body = {},
                                                std::span<std::byte> sink = {}) {

@@ -13,6 +13,7 @@ namespace weir::server::internal {
 inline constexpr std::uint32_t kMayRead = 4;
 inline constexpr std::uint32_t kMayWrite = 2;
 inline constexpr std::uint32_t kMaySearch = 1;
+inline constexpr std::uint32_t kOwns = 8;        ///< Among the rights to a file: what only its owner may do.
 inline constexpr std::uint32_t kSticky = 01000;  ///< In such a directory, one removes only what is one's own.
 inline constexpr std::uint32_t kModeBits = 07777;
 
@@ -31,6 +32,12 @@ inline bool may(const wire::AttributesT& what, const net::Identity& who, std::ui
   if (is_superuser(who)) return true;
   const int shift = who.uid == what.uid ? 6 : is_in_group(who, what.gid) ? 3 : 0;
   return ((what.mode >> shift) & access) == access;
+}
+
+/// All that `who` may do with the bytes of a file.
+inline std::uint8_t rights_of(const wire::AttributesT& file, const net::Identity& who) {
+  return static_cast<std::uint8_t>((may(file, who, kMayRead) ? kMayRead : 0) |
+                                   (may(file, who, kMayWrite) ? kMayWrite : 0) | (is_owner(file, who) ? kOwns : 0));
 }
 
 /// True if `who`, who may write `directory`, may also take `what` out of it.

@@ -23,6 +23,7 @@
 #include <weir/net/net.h>
 #include <weir/server/internal/assembly.h>
 #include <weir/server/internal/metadata.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/store_spec.h>
 #include <weir/wire/found_files.h>
@@ -116,8 +117,8 @@ class Rebuild {
   Status look_at_subfiles() {
     std::vector<wire::FoundSubfile> all;
     for (std::uint32_t server = 0; server < stores_.size(); ++server) {
-      WEIR_TRY(const std::vector<storage::SubfileId> written, stores_[server]->list());
-      WEIR_TRY(std::vector<storage::SubfileId> ids, stores_[server]->list_abouts());
+      WEIR_TRY(const std::vector<storage::SubfileId> written, storage::Blocking(*stores_[server]).list());
+      WEIR_TRY(std::vector<storage::SubfileId> ids, storage::Blocking(*stores_[server]).list_abouts());
       ids.insert(ids.end(), written.begin(), written.end());
       std::sort(ids.begin(), ids.end());
       ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -135,7 +136,7 @@ class Rebuild {
 
   Status look_at(wire::FoundSubfile& one) {
     storage::Store& store = *stores_[one.server];
-    const Result<storage::SubfileInfo> info = store.info(one.id);
+    const Result<storage::SubfileInfo> info = storage::Blocking(store).info(one.id);
     if (info.is_ok()) {
       one.info = *info;
     } else if (info.status().code() != ErrorCode::kCorrupt) {
@@ -144,7 +145,7 @@ class Rebuild {
       one.is_damaged = true;
       find(Kind::kUnreadable, concat("server ", one.server, ": ", info.status().message()));
     }
-    const auto kept = store.kept_about(one.id);
+    const auto kept = storage::Blocking(store).kept_about(one.id);
     if (!kept.is_ok() && kept.status().code() != ErrorCode::kCorrupt) return kept.status();
     Status status = kept.status();
     if (kept.is_ok() && *kept) {
@@ -192,8 +193,8 @@ class Rebuild {
     for (const wire::FoundSubfile& one : subfiles) {
       if (one.is_damaged) continue;
       storage::Store& store = *stores_[one.server];
-      WEIR_RETURN_IF_ERROR(store.truncate(one.id, one.info.length, file.size));
-      WEIR_RETURN_IF_ERROR(store.sync(one.id));
+      WEIR_RETURN_IF_ERROR(storage::Blocking(store).truncate(one.id, one.info.length, file.size));
+      WEIR_RETURN_IF_ERROR(storage::Blocking(store).sync(one.id));
     }
     return Status::ok();
   }

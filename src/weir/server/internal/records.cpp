@@ -32,6 +32,7 @@ std::string entry_key(FileNumber directory, std::string_view name) {
 }
 std::string record_key(FileNumber number) { return concat(kRecordPrefix, encode_number(number)); }
 std::string relayout_key(FileNumber number) { return concat('r', encode_number(number)); }
+std::string removal_key(FileNumber data) { return concat(kRemovalPrefix, encode_number(data)); }
 
 Result<FileNumber> number_of_key(std::string_view key) { return decode_number(key.substr(kRecordPrefix.size())); }
 

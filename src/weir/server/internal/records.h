@@ -6,6 +6,8 @@
 //   "d" <directory> <name>   -> <number>               an entry of a directory
 //   "i" <number>             -> Record                 a file or directory: attributes, and back to its entry
 //   "r" <number>             -> Attributes             the file as it will be when the relayout under way is done
+//   "x" <data>               -> Attributes             subfiles that are to be removed: `data` and `targets`; if `file` is not
+//                                                      0, only after the sidecars of that file were written again
 //   "n"                      -> <number>               no number from here on was ever used
 //   "f"                      -> Label                  which file system this is: see assembly.h
 //
@@ -34,7 +36,9 @@ std::string entry_prefix(FileNumber directory);
 std::string entry_key(FileNumber directory, std::string_view name);
 std::string record_key(FileNumber number);
 std::string relayout_key(FileNumber number);
+std::string removal_key(FileNumber data);
 inline constexpr std::string_view kRecordPrefix = "i";
+inline constexpr std::string_view kRemovalPrefix = "x";
 inline constexpr std::string_view kNextNumberKey = "n";
 
 /// The number that a record's key names.  \pre `key` starts with kRecordPrefix

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include <weir/base/text.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using storage::SubfileId;
 using transfer::Range;
-using transfer::RangePacking;
+using transfer::Route;
 
 // Given to the store at once.
 constexpr std::size_t kMostPieces = 1024;
@@ -52,23 +53,13 @@ std::size_t count_in_window(std::span<const MessagePiece> sorted) {
   return std::max<std::size_t>(count, 1);
 }
 
-// The items of a band that a range of the view holds.
-Range items_of(const RangePacking::Band& band, Range range) {
-  return {band.a.count_below(range.from), band.a.count_below(range.to)};
-}
-
 // Whether a range is better worked on piece by piece than in windows.  Judged by the first piece: a wrong guess costs
 // time, nothing else.
-bool prefers_pieces(const RangePacking& packing, Range range, Offset bytes, Range extent) {
-  for (const RangePacking::Band& band : packing.bands()) {
-    const Range items = items_of(band, range);
-    if (items.from >= items.to) continue;
-    const Offset length = band.b.segment_at(items.from, std::min(items.to - items.from, kSmallPiece)).length;
-    if (length >= kSmallPiece) return true;
-    const Offset pieces = std::max<Offset>(bytes / std::max<Offset>(length, 1), 1);
-    return (extent.to - extent.from - bytes) / pieces > kMostGap;
-  }
-  return true;
+bool prefers_pieces(const Route& route, Range range, Offset bytes, Range extent) {
+  const auto first = Route::MessageCursor(route, range, range).next();
+  if (!first || first->length >= kSmallPiece) return true;
+  const Offset pieces = std::max<Offset>(bytes / first->length, 1);
+  return (extent.to - extent.from - bytes) / pieces > kMostGap;
 }
 
 }  // namespace
@@ -78,51 +69,54 @@ bool prefers_pieces(const RangePacking& packing, Range range, Offset bytes, Rang
 /// One access to a subfile: cuts it into lists of pieces and windows, which the derived classes move.
 class SubfileIo::Transfer {
  public:
-  Transfer(SubfileIo& io, SubfileId id) : io_(io), id_(id) {}
+  Transfer(SubfileIo& io, SubfileId id, storage::IsWanted is_wanted)
+      : io_(io), id_(id), is_wanted_(std::move(is_wanted)) {}
   virtual ~Transfer() = default;
 
-  Status run(std::vector<MessagePiece> pieces);
-  Status run(const RangePacking& packing, Range range);
+  Task<Status> run(std::vector<MessagePiece> pieces);
+  Task<Status> run(const Route& route, Range range);
 
  protected:
   /// Moves the pieces as they are.
-  virtual Status move_list(std::span<const MessagePiece> pieces) = 0;
+  virtual Task<Status> move_list(std::span<const MessagePiece> pieces) = 0;
   /// Calls `move(memory of the window)` between reading it and writing it back, as far as that is needed; `is_covered`:
   /// every byte of it will be written.  \returns false if it is too long for a store without memory
   using Move = std::function<void(std::byte* window)>;
-  virtual Result<bool> with_window(Range window, bool is_covered, const Move& move) = 0;
+  virtual Task<Result<bool>> with_window(Range window, bool is_covered, const Move& move) = 0;
   /// Between the window, whose first byte is `window`, and the message.
   virtual void move_piece(const MessagePiece& piece, std::byte* window, Offset origin) = 0;
-  virtual void move_view(const RangePacking& packing, Range range, std::byte* window, Offset origin) = 0;
+  virtual void move_view(const Route& route, Range range, std::byte* window, Offset origin) = 0;
   virtual Status check(std::span<const MessagePiece> sorted) = 0;
+
+  /// What the store has at `from`, as long as the window is.
+  Task<Status> read_window(Offset from) {
+    storage::op::Read all{id_, {}};
+    all.pieces.push_back({from, window_});
+    return storage::run(io_.store_, std::move(all), is_wanted_);
+  }
 
   SubfileIo& io_;
   SubfileId id_;
-
-  /// Where the bytes of a part of the range are in the message, band by band.
-  struct Part {
-    Offset at;
-    Offset length;
-  };
-  std::vector<Part> parts_of(const RangePacking& packing, Range part) const;
-
- private:
-  Status run_sorted(std::span<const MessagePiece> pieces);
-  Status run_part(const RangePacking& packing, Range part);
-  Status run_pieces_of(const RangePacking& packing, Range part);
-  Result<bool> run_window_of(const RangePacking& packing, Range part, Offset bytes, Range extent);
+  storage::IsWanted is_wanted_;
+  std::vector<std::byte> window_;  // what a store without memory has there
 
   Range range_;  // of the whole message, if it is of a view
+
+ private:
+  Task<Status> run_sorted(std::span<const MessagePiece> pieces);
+  Task<Status> run_part(const Route& route, Range part);
+  Task<Status> run_pieces_of(const Route& route, Range part);
+  Task<Result<bool>> run_window_of(const Route& route, Range part, Offset bytes, Range extent);
 };
 
-Status SubfileIo::Transfer::run(std::vector<MessagePiece> pieces) {
+Task<Status> SubfileIo::Transfer::run(std::vector<MessagePiece> pieces) {
   std::erase_if(pieces, [](const MessagePiece& piece) { return piece.length == 0; });
   sort_by_offset(pieces);
-  WEIR_RETURN_IF_ERROR(check(pieces));
-  return run_sorted(pieces);
+  WEIR_CO_RETURN_IF_ERROR(check(pieces));
+  co_return co_await run_sorted(pieces);
 }
 
-Status SubfileIo::Transfer::run_sorted(std::span<const MessagePiece> pieces) {
+Task<Status> SubfileIo::Transfer::run_sorted(std::span<const MessagePiece> pieces) {
   std::vector<MessagePiece> list;
   while (!pieces.empty()) {
     const std::size_t count = count_in_window(pieces);
@@ -135,136 +129,108 @@ Status SubfileIo::Transfer::run_sorted(std::span<const MessagePiece> pieces) {
       Offset bytes = 0;
       for (const MessagePiece& piece : together) end = std::max(end, end_of(piece)), bytes += piece.length;
       const Range window{together.front().offset, end};
-      WEIR_TRY([[maybe_unused]] const bool moved,
-               with_window(window, bytes == window.to - window.from, [&](std::byte* memory) {
-                 for (const MessagePiece& piece : together) move_piece(piece, memory, window.from);
-               }));
+      const Move move = [&](std::byte* memory) {
+        for (const MessagePiece& piece : together) move_piece(piece, memory, window.from);
+      };
+      WEIR_CO_TRY([[maybe_unused]] const bool moved,
+                  co_await with_window(window, bytes == window.to - window.from, move));
     }
     if (list.size() == kMostPieces || (pieces.empty() && !list.empty())) {
-      WEIR_RETURN_IF_ERROR(move_list(list));
+      WEIR_CO_RETURN_IF_ERROR(co_await move_list(list));
       list.clear();
     }
   }
-  return Status::ok();
+  co_return Status::ok();
 }
 
-Status SubfileIo::Transfer::run(const RangePacking& packing, Range range) {
+Task<Status> SubfileIo::Transfer::run(const Route& route, Range range) {
   range_ = range;
-  if (const std::optional<Offset> at = packing.direct_b(range)) {
-    const MessagePiece all{*at, packing.bytes(range), 0};
-    return move_list({&all, 1});
+  if (const std::optional<Offset> at = route.direct_b(range)) {
+    const MessagePiece all{*at, route.bytes(range), 0};
+    const std::span<const MessagePiece> list(&all, 1);
+    co_return co_await move_list(list);
   }
-  return run_part(packing, range);
+  co_return co_await run_part(route, range);
 }
 
 // Halves the part until what it touches fits into a window.
-Status SubfileIo::Transfer::run_part(const RangePacking& packing, Range part) {
-  const Offset bytes = packing.bytes(part);
-  if (bytes == 0) return Status::ok();
-  const Range extent = packing.extent_b(part);
-  if (extent.to > kMaxBytes) return out_of_range(concat("view: reaches to byte ", extent.to, " of the subfile"));
-  if (prefers_pieces(packing, part, bytes, extent)) return run_pieces_of(packing, part);
-  WEIR_TRY(const bool moved, run_window_of(packing, part, bytes, extent));
-  if (moved) return Status::ok();
-  if (part.to - part.from == 1) return run_pieces_of(packing, part);
+Task<Status> SubfileIo::Transfer::run_part(const Route& route, Range part) {
+  const Offset bytes = route.bytes(part);
+  if (bytes == 0) co_return Status::ok();
+  const Range extent = route.extent_b(part);
+  if (extent.to > kMaxBytes) co_return out_of_range(concat("view: reaches to byte ", extent.to, " of the subfile"));
+  if (prefers_pieces(route, part, bytes, extent)) co_return co_await run_pieces_of(route, part);
+  WEIR_CO_TRY(const bool moved, co_await run_window_of(route, part, bytes, extent));
+  if (moved) co_return Status::ok();
+  if (part.to - part.from == 1) co_return co_await run_pieces_of(route, part);
   const Offset middle = part.from + (part.to - part.from) / 2;
-  WEIR_RETURN_IF_ERROR(run_part(packing, {part.from, middle}));
-  return run_part(packing, {middle, part.to});
+  WEIR_CO_RETURN_IF_ERROR(co_await run_part(route, Range{part.from, middle}));
+  co_return co_await run_part(route, Range{middle, part.to});
 }
 
-std::vector<SubfileIo::Transfer::Part> SubfileIo::Transfer::parts_of(const RangePacking& packing, Range part) const {
-  std::vector<Part> parts;
-  Offset start = 0;
-  for (const RangePacking::Band& band : packing.bands()) {
-    const Range all = items_of(band, range_);
-    const Range items = items_of(band, part);
-    parts.push_back({start + items.from - all.from, items.to - items.from});
-    start += all.to - all.from;
-  }
-  return parts;
-}
-
-Status SubfileIo::Transfer::run_pieces_of(const RangePacking& packing, Range part) {
-  const std::vector<Part> parts = parts_of(packing, part);
+Task<Status> SubfileIo::Transfer::run_pieces_of(const Route& route, Range part) {
   std::vector<MessagePiece> pieces;
-  const auto flush = [&]() -> Status {
+  const auto flush = [&]() -> Task<Status> {
     sort_by_offset(pieces);
-    WEIR_RETURN_IF_ERROR(check(pieces));
-    WEIR_RETURN_IF_ERROR(run_sorted(pieces));
+    WEIR_CO_RETURN_IF_ERROR(check(pieces));
+    WEIR_CO_RETURN_IF_ERROR(co_await run_sorted(pieces));
     pieces.clear();
-    return Status::ok();
+    co_return Status::ok();
   };
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const RangePacking::Band& band = packing.bands()[i];
-    const Range items = items_of(band, part);
-    layout::SegmentCursor cursor(band.b, items.from, items.to);
-    Offset at = parts[i].at;
-    while (const auto segment = cursor.next()) {
-      pieces.push_back({segment->offset, segment->length, at});
-      at += segment->length;
-      if (pieces.size() == kMostPieces) WEIR_RETURN_IF_ERROR(flush());
-    }
+  for (Route::MessageCursor cursor(route, part, range_); const auto piece = cursor.next();) {
+    pieces.push_back({piece->b, piece->length, piece->message});
+    if (pieces.size() == kMostPieces) WEIR_CO_RETURN_IF_ERROR(co_await flush());
   }
-  return flush();
+  co_return co_await flush();
 }
 
-Result<bool> SubfileIo::Transfer::run_window_of(const RangePacking& packing, Range part, Offset bytes, Range extent) {
+Task<Result<bool>> SubfileIo::Transfer::run_window_of(const Route& route, Range part, Offset bytes, Range extent) {
   const Offset length = extent.to - extent.from;
-  if (length > kMostWindow && length / kMostSpread > bytes) return false;
+  if (length > kMostWindow && length / kMostSpread > bytes) co_return false;
   // Bytes of one band are distinct, those of several need not be if the peer is up to something: then all are read
   // first.
-  const bool is_covered = packing.bands().size() == 1 && bytes == length;
-  return with_window(extent, is_covered, [&](std::byte* memory) { move_view(packing, part, memory, extent.from); });
+  const bool is_covered = route.bands().size() == 1 && bytes == length;
+  const Move move = [&](std::byte* memory) { move_view(route, part, memory, extent.from); };
+  co_return co_await with_window(extent, is_covered, move);
 }
 
 // ---------------------------------------------------------------- reading
 
 class SubfileIo::Read : public Transfer {
  public:
-  Read(SubfileIo& io, SubfileId id, std::span<std::byte> message) : Transfer(io, id), message_(message) {}
+  Read(SubfileIo& io, SubfileId id, std::span<std::byte> message, storage::IsWanted is_wanted)
+      : Transfer(io, id, std::move(is_wanted)), message_(message) {}
 
  private:
   Status check(std::span<const MessagePiece>) override { return Status::ok(); }
 
-  Status move_list(std::span<const MessagePiece> pieces) override {
-    std::vector<storage::ReadPiece> list;
+  Task<Status> move_list(std::span<const MessagePiece> pieces) override {
+    storage::op::Read list{id_, {}};
     for (const MessagePiece& piece : pieces) {
-      list.push_back({piece.offset, message_.subspan(to_size(piece.at), to_size(piece.length))});
+      list.pieces.push_back({piece.offset, message_.subspan(to_size(piece.at), to_size(piece.length))});
     }
-    return io_.store_.read(id_, list);
+    return storage::run(io_.store_, std::move(list), is_wanted_);
   }
 
-  Result<bool> with_window(Range window, bool, const Move& move) override {
-    WEIR_TRY(const auto memory, io_.store_.map(id_, window.from, window.to, false));
+  Task<Result<bool>> with_window(Range window, bool, const Move& move) override {
+    WEIR_CO_TRY(const auto memory, io_.store_.map(id_, window.from, window.to, false));
     if (memory) {
       move(memory->data());
-      return true;
+      co_return true;
     }
-    if (window.to - window.from > kMostWindow) return false;
-    io_.window_.resize(to_size(window.to - window.from));
-    const storage::ReadPiece piece{window.from, io_.window_};
-    WEIR_RETURN_IF_ERROR(io_.store_.read(id_, {&piece, 1}));
-    move(io_.window_.data());
-    return true;
+    if (window.to - window.from > kMostWindow) co_return false;
+    window_.resize(to_size(window.to - window.from));
+    WEIR_CO_RETURN_IF_ERROR(co_await read_window(window.from));
+    move(window_.data());
+    co_return true;
   }
 
   void move_piece(const MessagePiece& piece, std::byte* window, Offset origin) override {
     std::memcpy(message_.data() + piece.at, window + (piece.offset - origin), to_size(piece.length));
   }
 
-  void move_view(const RangePacking& packing, Range range, std::byte* window, Offset origin) override {
-    const std::vector<Part> parts = parts_of(packing, range);
-    const std::size_t bytes = to_size(packing.bytes(range));
-    if (parts.size() == 1 || bytes == message_.size()) {
-      return packing.pack_b({window, origin}, range, message_.data() + parts[0].at);
-    }
-    io_.message_.resize(bytes);
-    packing.pack_b({window, origin}, range, io_.message_.data());
-    const std::byte* from = io_.message_.data();
-    for (const Part& part : parts) {
-      std::copy_n(from, part.length, message_.data() + part.at);
-      from += part.length;
-    }
+  void move_view(const Route& route, Range range, std::byte* window, Offset origin) override {
+    route.pack_b({window, origin}, range, message_.data(), range_);
   }
 
   std::span<std::byte> message_;
@@ -274,53 +240,43 @@ class SubfileIo::Read : public Transfer {
 
 class SubfileIo::Write : public Transfer {
  public:
-  Write(SubfileIo& io, SubfileId id, std::span<const std::byte> message, Offset file_end)
-      : Transfer(io, id), message_(message), file_end_(file_end) {}
+  Write(SubfileIo& io, SubfileId id, std::span<const std::byte> message, Offset file_end, storage::IsWanted is_wanted)
+      : Transfer(io, id, std::move(is_wanted)), message_(message), file_end_(file_end) {}
 
  private:
   Status check(std::span<const MessagePiece> sorted) override { return check_disjoint(id_, sorted); }
 
-  Status move_list(std::span<const MessagePiece> pieces) override {
-    std::vector<storage::WritePiece> list;
+  Task<Status> move_list(std::span<const MessagePiece> pieces) override {
+    storage::op::Write list{id_, {}, file_end_};
     for (const MessagePiece& piece : pieces) {
-      list.push_back({piece.offset, message_.subspan(to_size(piece.at), to_size(piece.length))});
+      list.pieces.push_back({piece.offset, message_.subspan(to_size(piece.at), to_size(piece.length))});
     }
-    return io_.store_.write(id_, list, file_end_);
+    return storage::run(io_.store_, std::move(list), is_wanted_);
   }
 
-  Result<bool> with_window(Range window, bool is_covered, const Move& move) override {
-    WEIR_TRY(const auto memory, io_.store_.map(id_, window.from, window.to, true));
+  Task<Result<bool>> with_window(Range window, bool is_covered, const Move& move) override {
+    WEIR_CO_TRY(const auto memory, io_.store_.map(id_, window.from, window.to, true));
     if (memory) {
       move(memory->data());
       io_.store_.note_written(id_, window.to, file_end_);
-      return true;
+      co_return true;
     }
-    if (window.to - window.from > kMostWindow) return false;
-    io_.window_.resize(to_size(window.to - window.from));
-    if (!is_covered) {
-      const storage::ReadPiece old{window.from, io_.window_};
-      WEIR_RETURN_IF_ERROR(io_.store_.read(id_, {&old, 1}));
-    }
-    move(io_.window_.data());
-    const storage::WritePiece piece{window.from, io_.window_};
-    WEIR_RETURN_IF_ERROR(io_.store_.write(id_, {&piece, 1}, file_end_));
-    return true;
+    if (window.to - window.from > kMostWindow) co_return false;
+    window_.resize(to_size(window.to - window.from));
+    if (!is_covered) WEIR_CO_RETURN_IF_ERROR(co_await read_window(window.from));
+    move(window_.data());
+    storage::op::Write all{id_, {}, file_end_};
+    all.pieces.push_back({window.from, window_});
+    WEIR_CO_RETURN_IF_ERROR(co_await storage::run(io_.store_, std::move(all), is_wanted_));
+    co_return true;
   }
 
   void move_piece(const MessagePiece& piece, std::byte* window, Offset origin) override {
     std::memcpy(window + (piece.offset - origin), message_.data() + piece.at, to_size(piece.length));
   }
 
-  void move_view(const RangePacking& packing, Range range, std::byte* window, Offset origin) override {
-    const std::vector<Part> parts = parts_of(packing, range);
-    const std::size_t bytes = to_size(packing.bytes(range));
-    if (parts.size() == 1 || bytes == message_.size()) {
-      return packing.unpack_b(message_.data() + parts[0].at, range, {window, origin});
-    }
-    io_.message_.resize(bytes);
-    std::byte* to = io_.message_.data();
-    for (const Part& part : parts) to = std::copy_n(message_.data() + part.at, part.length, to);
-    packing.unpack_b(io_.message_.data(), range, {window, origin});
+  void move_view(const Route& route, Range range, std::byte* window, Offset origin) override {
+    route.unpack_b(message_.data(), range, {window, origin}, range_);
   }
 
   std::span<const std::byte> message_;
@@ -329,22 +285,28 @@ class SubfileIo::Write : public Transfer {
 
 // ---------------------------------------------------------------- interface
 
-Status SubfileIo::read(SubfileId id, const RangePacking& packing, Range range, std::span<std::byte> message) {
-  return Read(*this, id, message).run(packing, range);
+Task<Status> SubfileIo::read(SubfileId id, const Route& route, Range range, std::span<std::byte> message,
+                             storage::IsWanted is_wanted) {
+  Read access(*this, id, message, std::move(is_wanted));
+  co_return co_await access.run(route, range);
 }
 
-Status SubfileIo::write(SubfileId id, const RangePacking& packing, Range range, std::span<const std::byte> message,
-                        Offset file_end) {
-  return Write(*this, id, message, file_end).run(packing, range);
+Task<Status> SubfileIo::write(SubfileId id, const Route& route, Range range, std::span<const std::byte> message,
+                              Offset file_end, storage::IsWanted is_wanted) {
+  Write access(*this, id, message, file_end, std::move(is_wanted));
+  co_return co_await access.run(route, range);
 }
 
-Status SubfileIo::read(SubfileId id, std::vector<MessagePiece> pieces, std::span<std::byte> message) {
-  return Read(*this, id, message).run(std::move(pieces));
+Task<Status> SubfileIo::read(SubfileId id, std::vector<MessagePiece> pieces, std::span<std::byte> message,
+                             storage::IsWanted is_wanted) {
+  Read access(*this, id, message, std::move(is_wanted));
+  co_return co_await access.run(std::move(pieces));
 }
 
-Status SubfileIo::write(SubfileId id, std::vector<MessagePiece> pieces, std::span<const std::byte> message,
-                        Offset file_end) {
-  return Write(*this, id, message, file_end).run(std::move(pieces));
+Task<Status> SubfileIo::write(SubfileId id, std::vector<MessagePiece> pieces, std::span<const std::byte> message,
+                              Offset file_end, storage::IsWanted is_wanted) {
+  Write access(*this, id, message, file_end, std::move(is_wanted));
+  co_return co_await access.run(std::move(pieces));
 }
 
 }  // namespace weir::server::internal

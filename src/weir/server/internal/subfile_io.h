@@ -18,8 +18,10 @@
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/base/task.h>
 #include <weir/storage/store.h>
-#include <weir/transfer/range_packing.h>
+#include <weir/storage/store_tasks.h>
+#include <weir/transfer/route.h>
 
 namespace weir::server::internal {
 
@@ -34,22 +36,26 @@ struct MessagePiece {
   Offset at = 0;
 };
 
+/// Several accesses may be in flight together, but no other one to a subfile while pieces of it are written: a window
+/// is read and written back.
 /// \threadsafety One thread at a time.
 class SubfileIo {
  public:
   explicit SubfileIo(storage::Store& store) : store_(store) {}
 
-  /// Bytes [range.from, range.to) of a view.  \pre message.size() == packing.bytes(range)
-  Status read(storage::SubfileId id, const transfer::RangePacking& packing, transfer::Range range,
-              std::span<std::byte> message);
-  Status write(storage::SubfileId id, const transfer::RangePacking& packing, transfer::Range range,
-               std::span<const std::byte> message, Offset file_end);
+  /// Bytes [range.from, range.to) of a view.  \pre message.size() == route.bytes(range)
+  /// What the arguments name stays until the task has ended.
+  Task<Status> read(storage::SubfileId id, const transfer::Route& route, transfer::Range range,
+                    std::span<std::byte> message, storage::IsWanted is_wanted = {});
+  Task<Status> write(storage::SubfileId id, const transfer::Route& route, transfer::Range range,
+                     std::span<const std::byte> message, Offset file_end, storage::IsWanted is_wanted = {});
 
   /// \pre The pieces lie in [0, 2^62] and in the message.
-  Status read(storage::SubfileId id, std::vector<MessagePiece> pieces, std::span<std::byte> message);
+  Task<Status> read(storage::SubfileId id, std::vector<MessagePiece> pieces, std::span<std::byte> message,
+                    storage::IsWanted is_wanted = {});
   /// \error kInvalidArgument if pieces overlap
-  Status write(storage::SubfileId id, std::vector<MessagePiece> pieces, std::span<const std::byte> message,
-               Offset file_end);
+  Task<Status> write(storage::SubfileId id, std::vector<MessagePiece> pieces, std::span<const std::byte> message,
+                     Offset file_end, storage::IsWanted is_wanted = {});
 
  private:
   class Transfer;
@@ -57,8 +63,6 @@ class SubfileIo {
   class Write;
 
   storage::Store& store_;
-  std::vector<std::byte> window_;   // what a store without memory has there
-  std::vector<std::byte> message_;  // the part of a message that a window needs
 };
 
 }  // namespace weir::server::internal

@@ -2,10 +2,10 @@
 
 // Who works on a subfile, in the order of arrival.
 //
-// Memory that a store maps is valid until the next call on that subfile, and bodies of messages arrive in it (or leave
-// from it) while the event loop goes on.  So the task that works on a subfile takes its turn, and others wait.  Where
-// the calls of a store wait in a queue of their own, reads and writes may enter it together: nothing else comes between
-// them.
+// Some accesses to a subfile take several steps while the event loop goes on: bodies arrive in mapped memory, which is
+// valid until the next operation on the subfile; windows are read, changed and written back; fences and removals are
+// checked before and noted after.  These are alone.  Plain reads and writes of a store go together: it keeps those in
+// order that conflict.
 
 #include <cstddef>
 #include <cstdint>

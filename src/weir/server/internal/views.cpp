@@ -10,22 +10,22 @@ namespace weir::server::internal {
 
 namespace {
 
-using transfer::RangePacking;
+using transfer::Route;
 
 Result<layout::Element> to_element(const std::vector<std::uint8_t>& falls, Offset disp, Offset period) {
   WEIR_TRY(layout::FallsSet set, layout::decode_falls(std::as_bytes(std::span(falls))));
   return layout::Element::create(std::move(set), {.disp = disp, .period = period});
 }
 
-Result<RangePacking> to_packing(const wire::RegisterViewT& request) {
-  std::vector<RangePacking::Band> bands;
+Result<Route> to_route(const wire::RegisterViewT& request) {
+  std::vector<Route::Band> bands;
   for (const auto& band : request.bands) {
     if (band == nullptr) return invalid_argument("a band is missing");
     WEIR_TRY(layout::Element view, to_element(band->view, band->view_disp, band->view_period));
     WEIR_TRY(layout::Element subfile, to_element(band->subfile, band->subfile_disp, band->subfile_period));
     bands.push_back({std::move(view), std::move(subfile)});
   }
-  return RangePacking::create(std::move(bands));
+  return Route::create(std::move(bands));
 }
 
 std::size_t bytes_of(const wire::RegisterViewT& request) {
@@ -45,13 +45,13 @@ Status Views::add(net::PeerId peer, const wire::RegisterViewT& request) {
     return {ErrorCode::kNoSpace, concat("register view ", request.view, ": the server has ", count_, " views of ",
                                         bytes_, " bytes, which is all it can keep: forget some")};
   }
-  Result<RangePacking> packing = to_packing(request);
-  if (!packing.is_ok()) {
+  Result<Route> route = to_route(request);
+  if (!route.is_ok()) {
     return invalid_argument(concat("register view ", request.view, " of subfile ", request.subfile->element(),
-                                   " of file ", request.subfile->file(), ": ", packing.status().message()));
+                                   " of file ", request.subfile->file(), ": ", route.status().message()));
   }
   auto view = std::make_shared<const RegisteredView>(
-      RegisteredView{{request.subfile->file(), request.subfile->element()}, std::move(packing).value()});
+      RegisteredView{{request.subfile->file(), request.subfile->element()}, std::move(route).value()});
   forget(peer, request.view);
   peers_[peer][request.view] = {std::move(view), bytes};
   ++count_;

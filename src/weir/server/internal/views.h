@@ -9,14 +9,14 @@
 #include <weir/base/result.h>
 #include <weir/net/net.h>
 #include <weir/storage/store.h>
-#include <weir/transfer/range_packing.h>
+#include <weir/transfer/route.h>
 #include <weir/wire/wire.h>
 
 namespace weir::server::internal {
 
 struct RegisteredView {
   storage::SubfileId subfile;
-  transfer::RangePacking packing;
+  transfer::Route packing;  ///< a: the view, b: the subfile.
 };
 
 /// \threadsafety One thread at a time.

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include <weir/base/random_id.h>
 #include <weir/storage/internal/checked_text.h>
 #include <weir/storage/internal/disk_sums.h>
 
@@ -38,7 +37,8 @@ bool has_folders(const std::string& directory) {
 
 }  // namespace
 
-Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Offset part_bytes, const Label& label) {
+Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Offset part_bytes, const Label& label,
+                                                    runtime::Random& random) {
   if (part_bytes < kBlockBytes || part_bytes % kBlockBytes != 0) {
     return invalid_argument(fmt::format("open disk store {}: part_bytes is {}; it must be a multiple of {}", path,
                                         part_bytes, kBlockBytes));
@@ -49,7 +49,7 @@ Result<DiskDirectory> DiskDirectory::open_or_create(const std::string& path, Off
   WEIR_TRY(const bool is_store, directory.load());
   if (!is_store) {
     directory.part_bytes_ = part_bytes;
-    directory.id_ = random_id();
+    directory.id_ = random.id();
     directory.label_ = label;
     WEIR_RETURN_IF_ERROR(directory.save());
   }
@@ -132,10 +132,14 @@ Status DiskDirectory::save() const {
 }
 
 Status DiskDirectory::set_label(const Label& label) {
+  const auto keep = [this](const Label& one) {
+    const std::lock_guard lock(*mutex_);
+    label_ = one;
+  };
   const Label before = label_;
-  label_ = label;
+  keep(label);
   Status status = save();
-  if (!status.is_ok()) label_ = before;
+  if (!status.is_ok()) keep(before);
   return status;
 }
 

@@ -3,6 +3,8 @@
 // The directory of a disk store: its lock, its settings, its folders.
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,7 +23,8 @@ namespace weir::storage::internal {
 class DiskDirectory {
  public:
   /// `label`: of a new one.
-  static Result<DiskDirectory> open_or_create(const std::string& path, Offset part_bytes, const Label& label);
+  static Result<DiskDirectory> open_or_create(const std::string& path, Offset part_bytes, const Label& label,
+                                              runtime::Random& random);
   /// \error kNotFound if there is no store
   static Result<DiskDirectory> open(const std::string& path);
   /// Of a store that may be in use; nothing if there is none.  \error kCorrupt
@@ -30,7 +33,11 @@ class DiskDirectory {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] Offset part_bytes() const noexcept { return part_bytes_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  [[nodiscard]] const Label& label() const noexcept { return label_; }
+  /// \threadsafety Safe from any thread.
+  [[nodiscard]] Label label() const {
+    const std::lock_guard lock(*mutex_);
+    return label_;
+  }
   /// Durable when it returns.
   Status set_label(const Label& label);
 
@@ -65,7 +72,8 @@ class DiskDirectory {
   Descriptor lock_;
   Offset part_bytes_ = 0;
   std::uint64_t id_ = 0;
-  Label label_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+  Label label_;  // guarded by mutex_
 };
 
 }  // namespace weir::storage::internal

@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include <weir/base/os_error.h>
 #include <weir/base/system_call.h>
 
 namespace weir::storage::internal {
@@ -39,10 +38,6 @@ std::string name_of(PartName part, FileKind kind) {
 }
 
 }  // namespace
-
-Status os_error(std::string_view operation, const std::string& path, int error) {
-  return weir::os_error(fmt::format("{} {}", operation, path), error);
-}
 
 Result<Descriptor> open_file(const std::string& path, int flags) {
   Descriptor file{::open(path.c_str(), flags | O_CLOEXEC, 0600)};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Names of the disk store's files, descriptors, and errors of the operating system.
+// Names of the disk store's files, and descriptors.
 
 #include <compare>
 #include <cstdint>
@@ -11,13 +11,11 @@
 #include <sys/stat.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/base/os_error.h>
 #include <weir/base/result.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {
-
-/// "operation path: what errno says", with the code a caller reacts to: kNoSpace, kPermission, kNotFound or kIoError.
-Status os_error(std::string_view operation, const std::string& path, int error);
 
 /// open(2) with O_CLOEXEC; errno in the error.
 Result<Descriptor> open_file(const std::string& path, int flags);

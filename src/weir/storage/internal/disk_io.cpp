@@ -4,12 +4,18 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
+#include <fcntl.h>
 #include <liburing.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <weir/base/aligned_memory.h>
+#include <weir/base/system_call.h>
 #include <weir/log/log.h>
+#include <weir/storage/internal/disk_files.h>
 
 namespace weir::storage::internal {
 namespace {
@@ -23,8 +29,12 @@ bool is_aligned(const std::byte* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(kDirectAlignment) == 0;
 }
 
+bool is_sync(IoRequest::Kind kind) { return kind == IoRequest::Kind::kSync || kind == IoRequest::Kind::kSyncData; }
+
 // Does what is left of a request through the page cache.  Returns errno.
 int do_buffered(IoRequest request) {
+  if (request.kind == IoRequest::Kind::kSync) return ::fsync(request.buffered) == 0 ? 0 : errno;
+  if (request.kind == IoRequest::Kind::kSyncData) return ::fdatasync(request.buffered) == 0 ? 0 : errno;
   while (request.size > 0) {
     const ssize_t done = request.kind == IoRequest::Kind::kRead
                              ? ::pread(request.buffered, request.memory, request.size, request.offset)
@@ -73,13 +83,25 @@ class DiskIo::Ring {
     const int file = operation.is_direct() ? request.direct : request.buffered;
     const auto size = static_cast<unsigned>(request.size);
     const auto offset = static_cast<std::uint64_t>(request.offset);
-    if (request.kind == IoRequest::Kind::kRead) {
-      io_uring_prep_read(entry, file, operation.memory(), size, offset);
-    } else {
-      io_uring_prep_write(entry, file, operation.memory(), size, offset);
+    switch (request.kind) {
+      case IoRequest::Kind::kRead: io_uring_prep_read(entry, file, operation.memory(), size, offset); break;
+      case IoRequest::Kind::kWrite: io_uring_prep_write(entry, file, operation.memory(), size, offset); break;
+      case IoRequest::Kind::kSyncData: io_uring_prep_fsync(entry, file, IORING_FSYNC_DATASYNC); break;
+      case IoRequest::Kind::kSync: io_uring_prep_fsync(entry, file, 0); break;
     }
     io_uring_sqe_set_data(entry, &operation);
     return true;
+  }
+
+  // Reports, as an entry without an operation, that the descriptor can be read.
+  void watch(int descriptor) {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    if (entry == nullptr) {
+      submit();
+      entry = io_uring_get_sqe(&ring_);
+    }
+    io_uring_prep_poll_add(entry, descriptor, POLLIN);
+    io_uring_sqe_set_data(entry, nullptr);
   }
 
   // Hands over what was prepared.  Nothing is lost if the kernel takes only a part: the next call offers the rest.
@@ -91,6 +113,11 @@ class DiskIo::Ring {
       io_uring_cqe* entry = nullptr;
       if (io_uring_wait_cqe(&ring_, &entry) == 0) return entry;
     }
+  }
+  // Null: nothing more has ended.
+  io_uring_cqe* peek() {
+    io_uring_cqe* entry = nullptr;
+    return io_uring_peek_cqe(&ring_, &entry) == 0 ? entry : nullptr;
   }
   void seen(io_uring_cqe* entry) { io_uring_cqe_seen(&ring_, entry); }
 
@@ -121,61 +148,74 @@ class DiskIo::Bounces {
   std::vector<std::byte*> free_;
 };
 
-DiskIo::DiskIo(const DiskIoOptions& options) : options_(options), bounces_(std::make_unique<Bounces>()) {
-  if (options.use_uring) ring_ = Ring::create(std::max(1U, options.queue_depth));
+DiskIo::DiskIo(const DiskIoOptions& options)
+    : options_(options), wake_(::eventfd(0, EFD_CLOEXEC)), bounces_(std::make_unique<Bounces>()) {
+  if (options.use_uring) ring_ = Ring::create(std::max(1U, options.queue_depth) + 1);
+  if (ring_) ring_->watch(wake_.get());
 }
 
 DiskIo::~DiskIo() = default;
 
-int DiskIo::run(std::span<const IoRequest> requests, const std::function<void()>& meanwhile,
-                const std::function<void(std::size_t)>& ended) {
-  operations_.clear();
-  left_.assign(requests.size(), 0);
-  ended_ = &ended;
-  error_ = 0;
-  for (std::size_t i = 0; i < requests.size(); ++i) split(requests[i], i);
-
-  // Those for the ring first, so that the disk works while the rest is copied.
-  const auto in_place =
-      std::stable_partition(operations_.begin(), operations_.end(), [this](const Operation& operation) {
-        return ring_ != nullptr && (operation.is_direct() || operation.request.kind == IoRequest::Kind::kRead);
-      });
-  auto next = operations_.begin();
-  while (next != in_place && start(*next)) ++next;
-  if (ring_) ring_->submit();
-  for (auto operation = in_place; operation != operations_.end(); ++operation) run_in_place(*operation);
-  if (meanwhile) meanwhile();
-  while (next != in_place || in_flight_ > 0) {
-    while (next != in_place && start(*next)) ++next;
-    wait_for_one();
-  }
-  return error_;
+Task<Status> DiskIo::sync_file(int descriptor, const std::string& path) {
+  std::vector<IoRequest> requests(1);
+  requests[0].kind = IoRequest::Kind::kSyncData;
+  requests[0].buffered = descriptor;
+  Requests sync(*this, std::move(requests));
+  const int error = co_await sync;
+  if (error != 0) co_return os_error("fdatasync", path, error);
+  co_return Status::ok();
 }
 
-// Buffered up to the first aligned byte and from the last one on, direct in between; or all buffered.
-void DiskIo::split(const IoRequest& request, std::size_t number) {
-  const Offset end = request.offset + static_cast<Offset>(request.size);
-  const Offset first = ceil_div(request.offset, kDirectAlignment) * kDirectAlignment;
-  const Offset last = floor_div(end, kDirectAlignment) * kDirectAlignment;
-  if (request.direct < 0 || last - first < options_.direct_from_bytes)
-    return add(request, number, request.offset, end, false);
-  add(request, number, request.offset, first, false);
-  add(request, number, first, last, true);
-  add(request, number, last, end, false);
+Task<Status> DiskIo::sync_directory(const std::string& path) {
+  WEIR_CO_TRY(const Descriptor directory, open_file(path, O_RDONLY | O_DIRECTORY));
+  std::vector<IoRequest> requests(1);
+  requests[0].kind = IoRequest::Kind::kSync;
+  requests[0].buffered = directory.get();
+  Requests sync(*this, std::move(requests));
+  const int error = co_await sync;
+  if (error != 0) co_return os_error("fsync", path, error);
+  co_return Status::ok();
 }
 
-void DiskIo::add(const IoRequest& request, std::size_t number, Offset from, Offset to, bool is_direct) {
-  std::byte* const memory = request.memory + (from - request.offset);
-  const Offset most = is_direct && !is_aligned(memory) ? kBounceBytes : kMostBytes;
-  for (Offset at = from; at < to; at += most) {
-    Operation operation{request, number};
-    if (!is_direct) operation.request.direct = -1;
-    operation.request.offset = at;
-    operation.request.memory = memory + (at - from);
-    operation.request.size = static_cast<std::size_t>(std::min(most, to - at));
-    operations_.push_back(operation);
-    ++left_[number];
+void DiskIo::wake() {
+  const std::uint64_t one = 1;
+  (void)uninterrupted([&] { return ::write(wake_.get(), &one, sizeof one); });
+}
+
+void DiskIo::wait() {
+  std::uint64_t count = 0;
+  if (!ring_) {
+    (void)uninterrupted([&] { return ::read(wake_.get(), &count, sizeof count); });
+    return;
   }
+  for (io_uring_cqe* entry = ring_->wait(); entry != nullptr; entry = ring_->peek()) {
+    auto* operation = static_cast<Operation*>(io_uring_cqe_get_data(entry));
+    const Offset result = entry->res;
+    ring_->seen(entry);
+    if (operation == nullptr) {
+      (void)uninterrupted([&] { return ::read(wake_.get(), &count, sizeof count); });
+      ring_->watch(wake_.get());
+      continue;
+    }
+    --in_flight_;
+    start_waiting();
+    finish(*operation, result);
+    start_waiting();  // it may have given back aligned memory
+  }
+}
+
+void DiskIo::start_waiting() {
+  bool has_started = false;
+  while (!waiting_.empty()) {
+    Operation* const next = waiting_.front();
+    waiting_.pop_front();
+    if (!start(*next)) {
+      waiting_.push_front(next);
+      break;
+    }
+    has_started = true;
+  }
+  if (has_started) ring_->submit();
 }
 
 // False if the queue is full or aligned memory is short: wait for another one first.
@@ -183,14 +223,16 @@ bool DiskIo::start(Operation& operation) {
   if (in_flight_ >= std::max(1U, options_.queue_depth)) return false;
   const IoRequest& request = operation.request;
   if (operation.is_direct() && !is_aligned(request.memory)) {
-    operation.bounce = bounces_->take();
+    if (operation.bounce == nullptr) operation.bounce = bounces_->take();
     if (operation.bounce == nullptr) return false;
     if (request.kind == IoRequest::Kind::kWrite) std::memcpy(operation.bounce, request.memory, request.size);
   }
   if (!ring_->prepare(operation)) {
     ring_->submit();
     if (!ring_->prepare(operation)) {
-      finish(operation, 0);  // the kernel takes no more: in place then
+      if (in_flight_ > 0) return false;
+      if (operation.bounce != nullptr) bounces_->give_back(std::exchange(operation.bounce, nullptr));
+      operation.requests->end(operation, do_buffered(request));  // the kernel takes none: in place then
       return true;
     }
   }
@@ -208,19 +250,21 @@ void DiskIo::finish(Operation& operation, Offset result) {
     bounces_->give_back(operation.bounce);
     operation.bounce = nullptr;
   }
+  // What a sync reports it reports once.
+  if (is_sync(rest.kind)) return operation.requests->end(operation, static_cast<int>(-std::min<Offset>(result, 0)));
   rest.memory += done;
   rest.offset += static_cast<Offset>(done);
   rest.size -= done;
-  if (rest.size == 0) return end(operation, 0);
+  if (rest.size == 0) return operation.requests->end(operation, 0);
   // An error of the device is not tried again: it takes long, and trying again through the page cache could hide it.
-  end(operation, result == -EIO ? EIO : do_buffered(rest));
+  operation.requests->end(operation, result == -EIO ? EIO : do_buffered(rest));
 }
 
 void DiskIo::run_in_place(Operation& operation) {
   const IoRequest& request = operation.request;
-  if (!operation.is_direct()) return end(operation, do_buffered(request));
+  if (!operation.is_direct()) return operation.requests->end(operation, do_buffered(request));
   if (!is_aligned(request.memory)) {
-    operation.bounce = bounces_->take();  // there is one: nothing else is under way without a ring
+    operation.bounce = bounces_->take();  // there is one: nothing else is in flight without a ring
     if (request.kind == IoRequest::Kind::kWrite) std::memcpy(operation.bounce, request.memory, request.size);
   }
   const ssize_t done = request.kind == IoRequest::Kind::kRead
@@ -229,19 +273,59 @@ void DiskIo::run_in_place(Operation& operation) {
   finish(operation, done < 0 ? -errno : done);
 }
 
-void DiskIo::wait_for_one() {
-  if (in_flight_ == 0) return;
-  io_uring_cqe* entry = ring_->wait();
-  auto* operation = static_cast<Operation*>(io_uring_cqe_get_data(entry));
-  const Offset result = entry->res;
-  ring_->seen(entry);
-  --in_flight_;
-  finish(*operation, result);
+DiskIo::Requests::Requests(DiskIo& io, std::vector<IoRequest> requests, std::function<void(std::size_t)> ended)
+    : io_(io), requests_(std::move(requests)), ended_(std::move(ended)), left_of_(requests_.size(), 0) {}
+
+void DiskIo::Requests::start() {
+  if (is_started_) return;
+  is_started_ = true;
+  for (std::size_t i = 0; i < requests_.size(); ++i) split(requests_[i], i);
+  left_ = operations_.size();
+  // Those for the ring first, so that the disk works while the rest is copied.
+  const auto in_place = std::stable_partition(operations_.begin(), operations_.end(), [this](const Operation& one) {
+    return io_.ring_ != nullptr && (one.is_direct() || one.request.kind != IoRequest::Kind::kWrite);
+  });
+  for (auto one = operations_.begin(); one != in_place; ++one) io_.waiting_.push_back(&*one);
+  io_.start_waiting();
+  for (auto one = in_place; one != operations_.end(); ++one) io_.run_in_place(*one);
 }
 
-void DiskIo::end(const Operation& operation, int error) {
+// Buffered up to the first aligned byte and from the last one on, direct in between; or all buffered.
+void DiskIo::Requests::split(const IoRequest& request, std::size_t number) {
+  const Offset end = request.offset + static_cast<Offset>(request.size);
+  const Offset first = ceil_div(request.offset, kDirectAlignment) * kDirectAlignment;
+  const Offset last = floor_div(end, kDirectAlignment) * kDirectAlignment;
+  if (is_sync(request.kind)) {
+    operations_.push_back({this, number, request});
+    ++left_of_[number];
+    return;
+  }
+  if (request.direct < 0 || last - first < io_.options_.direct_from_bytes)
+    return add(request, number, request.offset, end, false);
+  add(request, number, request.offset, first, false);
+  add(request, number, first, last, true);
+  add(request, number, last, end, false);
+}
+
+void DiskIo::Requests::add(const IoRequest& request, std::size_t number, Offset from, Offset to, bool is_direct) {
+  std::byte* const memory = request.memory + (from - request.offset);
+  const Offset most = is_direct && !is_aligned(memory) ? kBounceBytes : kMostBytes;
+  for (Offset at = from; at < to; at += most) {
+    Operation operation{this, number, request};
+    if (!is_direct) operation.request.direct = -1;
+    operation.request.offset = at;
+    operation.request.memory = memory + (at - from);
+    operation.request.size = static_cast<std::size_t>(std::min(most, to - at));
+    operations_.push_back(operation);
+    ++left_of_[number];
+  }
+}
+
+// The last one resumes who waits, and that may be the end of this object.
+void DiskIo::Requests::end(const Operation& operation, int error) {
   if (error_ == 0) error_ = error;
-  if (--left_[operation.number] == 0 && *ended_) (*ended_)(operation.number);
+  if (--left_of_[operation.number] == 0 && ended_) ended_(operation.number);
+  if (--left_ == 0 && waiting_) waiting_.resume();
 }
 
 }  // namespace weir::storage::internal

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kPageOverhead = sizeof(SumPage) + 64;
 
 // What a part takes without pages, with its names and its places in lists.
-constexpr std::size_t kPartOverhead = sizeof(Part) + 512;
+constexpr std::size_t kPartOverhead = sizeof(DiskPart) + 512;
 
 // Read by one request, at least, if there is so much.
 constexpr Offset kJoinedBytes = Offset{1} << 20;
@@ -65,30 +65,60 @@ Status make_folder(DiskContext& context, SubfileId id) {
   return Status::ok();
 }
 
-Status sync_folder(DiskContext& context, SubfileId id) {
+Task<Status> sync_folder(DiskContext& context, SubfileId id) {
   const std::string folder = folder_of(id);
-  WEIR_RETURN_IF_ERROR(sync_directory(context.directory + "/" + folder));
-  if (context.unsynced_folders.count(folder) == 0) return Status::ok();
-  WEIR_RETURN_IF_ERROR(sync_directory(context.directory));
+  const std::string path = context.directory + "/" + folder;
+  WEIR_CO_RETURN_IF_ERROR(co_await context.io.sync_directory(path));
+  if (context.unsynced_folders.count(folder) == 0) co_return Status::ok();
+  WEIR_CO_RETURN_IF_ERROR(co_await context.io.sync_directory(context.directory));
   context.unsynced_folders.erase(folder);
-  return Status::ok();
+  co_return Status::ok();
 }
 
 // A block and its sum, on the way into its page.
-struct Part::Change {
+struct DiskPart::Change {
   SumPage* page;
   Offset block;
   std::uint64_t sum;
 };
 
-std::span<std::byte> DiskContext::scratch_block(std::size_t i) {
-  if (blocks.empty()) blocks.resize(kScratchBlocks * kBlockBytes);
-  return std::span(blocks).subspan(i * kBlockBytes, kBlockBytes);
+ScratchBlock DiskContext::take_scratch() {
+  if (scratch.empty()) return ScratchBlock(static_cast<std::size_t>(kBlockBytes));
+  ScratchBlock block = std::move(scratch.back());
+  scratch.pop_back();
+  return block;
 }
+
+namespace {
+
+/// Scratch blocks of one operation, given back at its end.
+class Scratch {
+ public:
+  explicit Scratch(DiskContext& context) : context_(context) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { clear(); }
+
+  std::span<std::byte> add() { return blocks_.emplace_back(context_.take_scratch()); }
+  [[nodiscard]] std::span<std::byte> operator[](std::size_t i) { return blocks_[i]; }
+  [[nodiscard]] std::size_t size() const noexcept { return blocks_.size(); }
+  void clear() {
+    for (ScratchBlock& block : blocks_) {
+      if (context_.scratch.size() < kScratchBlocks) context_.scratch.push_back(std::move(block));
+    }
+    blocks_.clear();
+  }
+
+ private:
+  DiskContext& context_;
+  std::vector<ScratchBlock> blocks_;
+};
+
+}  // namespace
 
 // ---- coming and going
 
-Part::Part(DiskContext& context, PartName name)
+DiskPart::DiskPart(DiskContext& context, PartName name)
     : context_(context),
       name_(name),
       data_path_(path_of(context.directory, name, FileKind::kData)),
@@ -96,29 +126,29 @@ Part::Part(DiskContext& context, PartName name)
   count_sums();
 }
 
-Part::~Part() { context_.checksum_bytes -= counted_bytes_; }
+DiskPart::~DiskPart() { context_.checksum_bytes -= counted_bytes_; }
 
-Result<std::unique_ptr<Part>> Part::open(DiskContext& context, PartName name) {
-  auto part = std::make_unique<Part>(context, name);
+Task<Result<std::unique_ptr<DiskPart>>> DiskPart::open(DiskContext& context, PartName name) {
+  auto part = std::make_unique<DiskPart>(context, name);
   if (!file_exists(part->sums_path_)) {
     if (!file_exists(part->data_path_)) {
       if (name.part != 0 || !file_exists(path_of(context.directory, name, FileKind::kAbout))) {
-        return std::unique_ptr<Part>{};
+        co_return std::unique_ptr<DiskPart>{};
       }
-      return part->damaged(part->data_path_, "its data and its checksums are both gone");
+      co_return part->damaged(part->data_path_, "its data and its checksums are both gone");
     }
     if (!file_exists(path_of(context.directory, name, FileKind::kGone))) {
-      return part->damaged(part->sums_path_, "the file with the checksums is missing");
+      co_return part->damaged(part->sums_path_, "the file with the checksums is missing");
     }
-    WEIR_RETURN_IF_ERROR(part->remove());
-    return std::unique_ptr<Part>{};
+    WEIR_CO_RETURN_IF_ERROR(part->remove());
+    co_return std::unique_ptr<DiskPart>{};
   }
-  WEIR_RETURN_IF_ERROR(part->load());
-  return part;
+  WEIR_CO_RETURN_IF_ERROR(co_await part->load());
+  co_return part;
 }
 
-Result<std::unique_ptr<Part>> Part::create(DiskContext& context, PartName name) {
-  auto part = std::make_unique<Part>(context, name);
+Result<std::unique_ptr<DiskPart>> DiskPart::create(DiskContext& context, PartName name) {
+  auto part = std::make_unique<DiskPart>(context, name);
   WEIR_RETURN_IF_ERROR(make_folder(context, name.id));
   // The sums first: data without sums then always means damage, or an unfinished removal.
   WEIR_TRY(part->sums_, open_file(part->sums_path_, O_RDWR | O_CREAT | O_EXCL));
@@ -135,14 +165,14 @@ Result<std::unique_ptr<Part>> Part::create(DiskContext& context, PartName name) 
   return part;
 }
 
-Status Part::remove() {
+Status DiskPart::remove() {
   const std::string gone = path_of(context_.directory, name_, FileKind::kGone);
   if (::rename(sums_path_.c_str(), gone.c_str()) != 0 && errno != ENOENT) return os_error("remove", sums_path_, errno);
   WEIR_RETURN_IF_ERROR(unlink_if_exists(data_path_));
   return unlink_if_exists(gone);
 }
 
-Status Part::open_descriptors() {
+Status DiskPart::open_descriptors() {
   if (!sums_.is_open()) {
     WEIR_TRY(sums_, open_file(sums_path_, O_RDWR));
   }
@@ -158,7 +188,7 @@ Status Part::open_descriptors() {
 }
 
 // The descriptor for direct I/O, if a piece of this size is to go that way and the file system knows it; -1 otherwise.
-int Part::direct_for(std::size_t size) {
+int DiskPart::direct_for(std::size_t size) {
   if (static_cast<Offset>(size) < context_.options.direct_from_bytes || is_direct_refused_) return -1;
   if (!direct_.is_open()) {
     Result<Descriptor> direct = open_file(data_path_, O_RDWR | O_DIRECT);
@@ -169,32 +199,32 @@ int Part::direct_for(std::size_t size) {
   return direct_.get();
 }
 
-void Part::close_descriptors() noexcept {
+void DiskPart::close_descriptors() noexcept {
   data_.reset();
   direct_.reset();
   sums_.reset();
 }
 
-Status Part::load() {
-  WEIR_TRY(sums_, open_file(sums_path_, O_RDWR));
-  WEIR_TRY(const struct stat status, file_status(sums_.get(), sums_path_));
-  WEIR_RETURN_IF_ERROR(load_header(status.st_size));
-  WEIR_RETURN_IF_ERROR(note_written_about(context_, name_));  // a crash came before that
+Task<Status> DiskPart::load() {
+  WEIR_CO_TRY(sums_, open_file(sums_path_, O_RDWR));
+  WEIR_CO_TRY(const struct stat status, file_status(sums_.get(), sums_path_));
+  WEIR_CO_RETURN_IF_ERROR(load_header(status.st_size));
+  WEIR_CO_RETURN_IF_ERROR(note_written_about(context_, name_));  // a crash came before that
   if (!file_exists(data_path_)) {
-    if (header_.data_length > 0) return damaged(data_path_, "the file with the data is missing");
-    WEIR_TRY(data_, open_file(data_path_, O_RDWR | O_CREAT));  // a crash came before it was made
+    if (header_.data_length > 0) co_return damaged(data_path_, "the file with the data is missing");
+    WEIR_CO_TRY(data_, open_file(data_path_, O_RDWR | O_CREAT));  // a crash came before it was made
     has_changed_names_ = true;
   }
-  WEIR_RETURN_IF_ERROR(open_descriptors());
-  WEIR_TRY(const struct stat data, file_status(data_.get(), data_path_));
+  WEIR_CO_RETURN_IF_ERROR(open_descriptors());
+  WEIR_CO_TRY(const struct stat data, file_status(data_.get(), data_path_));
   // Longer than what was synced: written later.  Shorter: zeros at the end were never written, or damage, which the
   // sums will tell.
   data_length_ = std::max<Offset>(header_.data_length, data.st_size);
   if (name_.part == 0) header_.subfile_length = std::max<Offset>(header_.subfile_length, data.st_size);
-  return recover_tail(status.st_size);
+  co_return co_await recover_tail(status.st_size);
 }
 
-Status Part::load_header(Offset sums_bytes) {
+Status DiskPart::load_header(Offset sums_bytes) {
   std::array<std::byte, kSumsStart> bytes;
   WEIR_RETURN_IF_ERROR(read_or_zero(sums_.get(), sums_path_, bytes.data(), bytes.size(), 0));
   const std::optional<SumsHeader> header = decode_headers(bytes, name_);
@@ -208,57 +238,59 @@ Status Part::load_header(Offset sums_bytes) {
 
 // Sums behind the synced length are left from a sync or a cut that a crash interrupted.  They must not count later,
 // when the part has grown over them: clear them, durably, before anything else.
-Status Part::recover_tail(Offset sums_bytes) {
+Task<Status> DiskPart::recover_tail(Offset sums_bytes) {
   sums_bytes_ = sums_file_bytes(header_.data_length);
   const Offset blocks = blocks_in(header_.data_length);
   bool is_clean = sums_bytes <= sums_bytes_;
-  if (!is_clean && ::ftruncate(sums_.get(), sums_bytes_) != 0) return os_error("cut", sums_path_, errno);
+  if (!is_clean && ::ftruncate(sums_.get(), sums_bytes_) != 0) co_return os_error("cut", sums_path_, errno);
   if (blocks % kSumsPerPage != 0) {
     const Offset index = blocks / kSumsPerPage;
-    WEIR_TRY(SumPage* const last, page(index));
+    WEIR_CO_TRY(SumPage* const last, co_await page(index));
     if (last->sums.size() > in_page(blocks)) {
       last->sums.resize(in_page(blocks));
       is_clean = false;
-      WEIR_RETURN_IF_ERROR(write_page(index, image_of(*last, {})));
+      WEIR_CO_RETURN_IF_ERROR(write_page(index, image_of(*last, {})));
     }
   }
-  return is_clean ? Status::ok() : sync_sums_file();
+  if (is_clean) co_return Status::ok();
+  co_return co_await sync_sums_file();
 }
 
 // ---- sums
 
-Result<SumPage*> Part::page(Offset index) {
-  std::unique_ptr<SumPage>& page = pages_[index];
-  if (page) return page.get();
+Task<Result<SumPage*>> DiskPart::page(Offset index) {
+  if (const auto known = pages_.find(index); known != pages_.end()) co_return known->second.get();
   auto fresh = std::make_unique<SumPage>();
   const Offset at = kSumsStart + index * kSumPageBytes;
   if (at < sums_bytes_) {
     SumPageImage image;
-    if (Status status = read_or_zero(sums_.get(), sums_path_, image.data(), sizeof image, at); !status.is_ok()) {
-      pages_.erase(index);
-      return status;
-    }
+    std::vector<IoRequest> requests;
+    requests.push_back(
+        {IoRequest::Kind::kRead, sums_.get(), -1, at, reinterpret_cast<std::byte*>(image.data()), sizeof image});
+    DiskIo::Requests read(context_.io, std::move(requests));
+    const int error = co_await read;
+    if (error != 0) co_return os_error("read from", sums_path_, error);
     const auto last = std::find_if(image.rbegin(), image.rend(), [](std::uint64_t sum) { return sum != kNoSum; });
     fresh->sums.assign(image.begin(), last.base());
   }
-  page = std::move(fresh);
-  return page.get();
+  // Another operation may have been faster: then its page counts, which may have changed since.
+  co_return pages_.try_emplace(index, std::move(fresh)).first->second.get();
 }
 
-Status Part::write_page(Offset index, const SumPageImage& image) {
+Status DiskPart::write_page(Offset index, const SumPageImage& image) {
   const Offset at = kSumsStart + index * kSumPageBytes;
   return write_all(sums_.get(), sums_path_, image.data(), sizeof image, at);
 }
 
 // To the slot of the older header.
-Status Part::write_header() {
+Status DiskPart::write_header() {
   ++header_.sequence;
   const HeaderSlot slot = encode_header(header_, name_);
   const Offset at = header_.sequence % 2 == 0 ? kHeaderSlotBytes : 0;
   return write_all(sums_.get(), sums_path_, slot.data(), slot.size(), at);
 }
 
-void Part::count_sums() {
+void DiskPart::count_sums() {
   // Exact where it matters, for the many small subfiles; not a walk over all pages of a large one at each access.
   constexpr std::size_t kFewPages = 4;
   std::size_t bytes = pages_.size() * (kPageOverhead + static_cast<std::size_t>(kSumPageBytes));
@@ -275,35 +307,37 @@ void Part::count_sums() {
 
 // Collects what to read, then reads and verifies it.  Blocks asked for as a whole are read in place; of one asked for
 // in part, all is read into a scratch block.  Blocks without a sum are read in place in any case.
-class Part::Reader {
+class DiskPart::Reader {
  public:
-  explicit Reader(Part& part) : part_(part) {}
+  explicit Reader(DiskPart& part) : part_(part), scratch_(part.context_) {}
 
-  Status add(const ReadPiece& piece) {
+  Task<Status> add(ReadPiece piece) {
     Offset offset = piece.offset;
     std::span<std::byte> memory = piece.memory;
     while (!memory.empty()) {
       const Offset start = offset % kBlockBytes;
       const auto size = std::min(memory.size(), static_cast<std::size_t>(kBlockBytes - start));
-      WEIR_RETURN_IF_ERROR(add_block(offset / kBlockBytes, start, memory.first(size)));
+      WEIR_CO_RETURN_IF_ERROR(co_await prepare_block(offset / kBlockBytes));
+      add_block(offset / kBlockBytes, start, memory.first(size));
       offset += static_cast<Offset>(size);
       memory = memory.subspan(size);
     }
-    return Status::ok();
+    co_return Status::ok();
   }
 
-  Status run() {
+  Task<Status> run() {
     for (IoRequest& request : requests_) request.direct = part_.direct_for(request.size);
-    const int error = part_.context_.io.run(requests_, {}, [this](std::size_t request) { verify(request); });
-    if (error != 0) return os_error("read from", part_.data_path_, error);
-    if (damaged_) return mismatch(*damaged_);
+    DiskIo::Requests reads(part_.context_.io, std::move(requests_), [this](std::size_t request) { verify(request); });
+    const int error = co_await reads;
+    if (error != 0) co_return os_error("read from", part_.data_path_, error);
+    if (damaged_) co_return mismatch(*damaged_);
     for (const Copy& copy : copies_) {
-      std::memcpy(copy.to.data(), part_.context_.scratch_block(copy.scratch).data() + copy.start, copy.to.size());
+      std::memcpy(copy.to.data(), scratch_[copy.scratch].data() + copy.start, copy.to.size());
     }
     requests_.clear(), first_checks_.clear(), checks_.clear(), copies_.clear();
-    scratch_ = 0;
+    scratch_.clear();
     scratch_block_ = -1;
-    return Status::ok();
+    co_return Status::ok();
   }
 
  private:
@@ -318,27 +352,31 @@ class Part::Reader {
     std::span<std::byte> to;
   };
 
-  Status add_block(Offset block, Offset start, std::span<std::byte> memory) {
+  // Has its page, and room for a scratch block.
+  Task<Status> prepare_block(Offset block) {
     if (page_ == nullptr || block / kSumsPerPage != page_index_) {
       page_index_ = block / kSumsPerPage;
-      WEIR_TRY(page_, part_.page(page_index_));
+      WEIR_CO_TRY(page_, co_await part_.page(page_index_));
     }
+    if (scratch_.size() == kScratchBlocks && block != scratch_block_) WEIR_CO_RETURN_IF_ERROR(co_await run());
+    co_return Status::ok();
+  }
+
+  void add_block(Offset block, Offset start, std::span<std::byte> memory) {
     const std::uint64_t sum = page_->sum(in_page(block));
     const bool is_whole = memory.size() == static_cast<std::size_t>(kBlockBytes);
     if (sum == kNoSum || is_whole) {
       request(block * kBlockBytes + start, memory);
       if (sum != kNoSum) checks_.push_back({memory.data(), block, sum});
-      return Status::ok();
+      return;
     }
     if (block != scratch_block_) {
-      if (scratch_ == kScratchBlocks) WEIR_RETURN_IF_ERROR(run());
-      const std::span<std::byte> scratch = part_.context_.scratch_block(scratch_++);
+      const std::span<std::byte> scratch = scratch_.add();
       scratch_block_ = block;
       request(block * kBlockBytes, scratch);
       checks_.push_back({scratch.data(), block, sum});
     }
-    copies_.push_back({scratch_ - 1, start, memory});
-    return Status::ok();
+    copies_.push_back({scratch_.size() - 1, start, memory});
   }
 
   // While others are being read.
@@ -376,51 +414,55 @@ class Part::Reader {
             at};
   }
 
-  Part& part_;
+  DiskPart& part_;
   std::vector<IoRequest> requests_;
   std::vector<std::size_t> first_checks_;  // of each request: from here on, up to those of the next one
   std::vector<Check> checks_;
   std::vector<Copy> copies_;
-  std::size_t scratch_ = 0;        // scratch blocks taken
+  Scratch scratch_;                // blocks that are read as a whole, though part of them was asked for
   std::optional<Offset> damaged_;  // the first block of those that do not fit their sums
   Offset scratch_block_ = -1;      // what the last of them holds
   SumPage* page_ = nullptr;
   Offset page_index_ = -1;
 };
 
-Status Part::read(std::span<const ReadPiece> pieces) {
-  WEIR_RETURN_IF_ERROR(open_descriptors());
+Task<Status> DiskPart::read(std::span<const ReadPiece> pieces) {
+  WEIR_CO_RETURN_IF_ERROR(open_descriptors());
   Reader reader(*this);
-  for (const ReadPiece& piece : pieces) WEIR_RETURN_IF_ERROR(reader.add(piece));
-  WEIR_RETURN_IF_ERROR(reader.run());
+  for (const ReadPiece& piece : pieces) WEIR_CO_RETURN_IF_ERROR(co_await reader.add(piece));
+  WEIR_CO_RETURN_IF_ERROR(co_await reader.run());
   count_sums();
-  return Status::ok();
+  co_return Status::ok();
 }
 
 // ---- writing
 
-Status Part::write(std::span<const WritePiece> pieces) {
-  WEIR_RETURN_IF_ERROR(open_descriptors());
-  WEIR_RETURN_IF_ERROR(unmark(pieces));
+Task<Status> DiskPart::write(std::span<const WritePiece> pieces) {
+  WEIR_CO_RETURN_IF_ERROR(open_descriptors());
+  WEIR_CO_RETURN_IF_ERROR(co_await unmark(pieces));
   is_dirty_ = true;
   std::vector<Change> sums;
+  ++writers_;
   const bool is_lengthened = lengthen(pieces);
-  const Status status = write_data(pieces, sums);
+  const Status status = co_await write_data(pieces, sums);
+  const bool is_last = --writers_ == 0;
   if (status.is_ok()) {
     for (const Change& change : sums) change.page->set_sum(in_page(change.block), change.sum);
     for (const WritePiece& piece : pieces) data_length_ = std::max(data_length_, end_of(piece));
-  } else if (!is_lengthened || ::ftruncate(data_.get(), data_length_) != 0) {
+  } else if (!is_lengthened || !is_last || ::ftruncate(data_.get(), data_length_) != 0) {
     const Result<struct stat> data = file_status(data_.get(), data_path_);
     if (data.is_ok()) data_length_ = std::max<Offset>(data_length_, data->st_size);
   }
+  if (is_last) lengthened_ = 0;
   count_sums();
-  return status;
+  co_return status;
 }
 
 // Makes sure that the file holds no sum, durably, for any block that is about to change.  Where that takes a write, the
 // blocks behind it are unmarked too, in the same page (8 MiB) and, each time more, in those that follow: who overwrites
 // in sequence waits for the disk only a few times.
-Status Part::unmark(std::span<const WritePiece> pieces) {
+Task<Status> DiskPart::unmark(std::span<const WritePiece> pieces) {
+  const TaskMutex::Guard guard = co_await unmarking_.lock();
   std::map<Offset, std::bitset<kSumsPerPage>> touched;
   for (const WritePiece& piece : pieces) {
     const Offset last = (end_of(piece) - 1) / kBlockBytes;
@@ -430,24 +472,24 @@ Status Part::unmark(std::span<const WritePiece> pieces) {
   bool has_written = false;
   std::map<Offset, std::bitset<kSumsPerPage>> unmarked;
   for (const auto& [index, blocks] : touched) {
-    WEIR_TRY(SumPage* const page, this->page(index));
+    WEIR_CO_TRY(SumPage* const page, co_await this->page(index));
     std::bitset<kSumsPerPage>& after = unmarked[index];
     after = page->unmarked | blocks;
     std::size_t i = 0;
     while (i < page->sums.size() && !(blocks[i] && page->is_marked(i))) ++i;
     if (i >= page->sums.size()) continue;
-    WEIR_RETURN_IF_ERROR(unmark_rest(index, i, after));
+    WEIR_CO_RETURN_IF_ERROR(unmark_rest(index, i, after));
     has_written = true;
   }
   if (has_written) {
     const Offset next = touched.rbegin()->first + 1;
     const Offset end = std::min(next + pages_ahead_, (sums_bytes_ - kSumsStart) / kSumPageBytes);
     for (Offset index = next; index < end; ++index) {
-      WEIR_TRY(SumPage* const page, this->page(index));
+      WEIR_CO_TRY(SumPage* const page, co_await this->page(index));
       unmarked[index] = page->unmarked;
-      WEIR_RETURN_IF_ERROR(unmark_rest(index, 0, unmarked[index]));
+      WEIR_CO_RETURN_IF_ERROR(unmark_rest(index, 0, unmarked[index]));
     }
-    WEIR_RETURN_IF_ERROR(sync_sums_file());
+    WEIR_CO_RETURN_IF_ERROR(co_await sync_sums_file());
     pages_ahead_ = std::min(2 * pages_ahead_ + 1, kMostPagesAhead);
   }
   for (const auto& [index, blocks] : unmarked) {
@@ -460,11 +502,11 @@ Status Part::unmark(std::span<const WritePiece> pieces) {
       if (blocks[i]) page.sums[i] = kNoSum;
     }
   }
-  return Status::ok();
+  co_return Status::ok();
 }
 
 // Writes the page without the sums that are unmarked already, and adds all marked ones from `first` on to those.
-Status Part::unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPage>& unmarked) {
+Status DiskPart::unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPage>& unmarked) {
   const SumPage& page = *pages_[index];
   for (std::size_t i = first; i < page.sums.size(); ++i) {
     if (page.is_marked(i)) unmarked.set(i);
@@ -473,63 +515,73 @@ Status Part::unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPa
 }
 
 // File systems let one direct write at a time make a file longer, and the others wait for it.  So it gets its length
-// first, if there are direct writes behind its end.  If that fails, the writes will tell what is the matter.
-bool Part::lengthen(std::span<const WritePiece> pieces) {
-  Offset end = data_length_;
+// first, if there are direct writes behind its end.  If that fails, the writes will tell what is the matter.  Other
+// writes may be in flight, so it must not get shorter here.
+bool DiskPart::lengthen(std::span<const WritePiece> pieces) {
+  const Offset before = std::max(data_length_, lengthened_);
+  Offset end = before;
   bool is_direct = false;
   for (const WritePiece& piece : pieces) {
-    is_direct = is_direct || (end_of(piece) > data_length_ && direct_for(piece.memory.size()) >= 0);
+    is_direct = is_direct || (end_of(piece) > before && direct_for(piece.memory.size()) >= 0);
     end = std::max(end, end_of(piece));
   }
-  return is_direct && ::ftruncate(data_.get(), end) == 0;
+  if (writers_ > 1) {
+    // Buffered writes in flight may have made it longer still.
+    const Result<struct stat> data = file_status(data_.get(), data_path_);
+    if (!data.is_ok() || data->st_size >= end) return false;
+  }
+  if (!is_direct || ::ftruncate(data_.get(), end) != 0) return false;
+  lengthened_ = end;
+  return true;
 }
 
 // Sums of whole blocks are taken from memory, while the disk writes.
-Status Part::write_data(std::span<const WritePiece> pieces, std::vector<Change>& sums) {
+Task<Status> DiskPart::write_data(std::span<const WritePiece> pieces, std::vector<Change>& sums) {
   std::vector<IoRequest> requests;
   requests.reserve(pieces.size());
   for (const WritePiece& piece : pieces) {
     requests.push_back({IoRequest::Kind::kWrite, data_.get(), direct_for(piece.memory.size()), piece.offset,
                         const_cast<std::byte*>(piece.memory.data()), piece.memory.size()});
   }
-  const auto sum_whole_blocks = [&] {
-    for (const WritePiece& piece : pieces) {
-      const Offset end = end_of(piece) / kBlockBytes;
-      for (Offset block = blocks_in(piece.offset); block < end; ++block) {
-        const auto at = static_cast<std::size_t>(block * kBlockBytes - piece.offset);
-        sums.push_back({pages_[block / kSumsPerPage].get(), block, sum_of(piece.memory.subspan(at, kBlockBytes))});
-      }
+  DiskIo::Requests writes(context_.io, std::move(requests));
+  writes.start();
+  for (const WritePiece& piece : pieces) {
+    const Offset end = end_of(piece) / kBlockBytes;
+    for (Offset block = blocks_in(piece.offset); block < end; ++block) {
+      const auto at = static_cast<std::size_t>(block * kBlockBytes - piece.offset);
+      sums.push_back({pages_[block / kSumsPerPage].get(), block, sum_of(piece.memory.subspan(at, kBlockBytes))});
     }
-  };
-  const int error = context_.io.run(requests, sum_whole_blocks);
-  return error == 0 ? Status::ok() : os_error("write to", data_path_, error);
+  }
+  const int error = co_await writes;
+  if (error != 0) co_return os_error("write to", data_path_, error);
+  co_return Status::ok();
 }
 
-void Part::set_subfile(Offset length, Offset file_end) {
+void DiskPart::set_subfile(Offset length, Offset file_end) {
   if (length == header_.subfile_length && file_end == header_.file_end) return;
   header_.subfile_length = length;
   header_.file_end = file_end;
   is_dirty_ = true;
 }
 
-Status Part::note_more_parts() {
-  if (header_.has_more_parts) return Status::ok();
-  WEIR_RETURN_IF_ERROR(open_descriptors());
-  WEIR_TRY(const bool has_grown, grow_sums_file());
-  if (has_grown) WEIR_RETURN_IF_ERROR(sync_sums_file());
+Task<Status> DiskPart::note_more_parts() {
+  if (header_.has_more_parts) co_return Status::ok();
+  WEIR_CO_RETURN_IF_ERROR(open_descriptors());
+  WEIR_CO_TRY(const bool has_grown, grow_sums_file());
+  if (has_grown) WEIR_CO_RETURN_IF_ERROR(co_await sync_sums_file());
   header_.has_more_parts = true;
-  WEIR_RETURN_IF_ERROR(write_header());
-  WEIR_RETURN_IF_ERROR(sync_sums_file());
-  return sync_names();
+  WEIR_CO_RETURN_IF_ERROR(write_header());
+  WEIR_CO_RETURN_IF_ERROR(co_await sync_sums_file());
+  co_return co_await sync_names();
 }
 
 // ---- cutting, reserving
 
-Status Part::cut(Offset length) {
-  if (length >= data_length_) return Status::ok();
-  WEIR_RETURN_IF_ERROR(open_descriptors());
+Task<Status> DiskPart::cut(Offset length) {
+  if (length >= data_length_) co_return Status::ok();
+  WEIR_CO_RETURN_IF_ERROR(open_descriptors());
   const Offset block = length / kBlockBytes;
-  WEIR_TRY(SumPage* const last, page(block / kSumsPerPage));
+  WEIR_CO_TRY(SumPage* const last, co_await page(block / kSumsPerPage));
   std::bitset<kSumsPerPage> unmarked = last->unmarked;
   for (std::size_t i = in_page(block); i < static_cast<std::size_t>(kSumsPerPage); ++i) unmarked.set(i);
   is_dirty_ = true;
@@ -537,22 +589,22 @@ Status Part::cut(Offset length) {
   for (std::size_t i = in_page(block); i < last->sums.size(); ++i) is_marked = is_marked || last->is_marked(i);
   if (header_.data_length > length || is_marked) {
     header_.data_length = std::min(header_.data_length, length);
-    WEIR_RETURN_IF_ERROR(write_header());
+    WEIR_CO_RETURN_IF_ERROR(write_header());
     // Only if the page is there to stay: the file must not get shorter than its header says, nor have sums behind that.
     if ((block / kSumsPerPage) * kSumPageBytes + kSumsStart < sums_bytes_) {
-      WEIR_RETURN_IF_ERROR(write_page(block / kSumsPerPage, image_of(*last, unmarked)));
+      WEIR_CO_RETURN_IF_ERROR(write_page(block / kSumsPerPage, image_of(*last, unmarked)));
     }
-    WEIR_RETURN_IF_ERROR(sync_sums_file());
+    WEIR_CO_RETURN_IF_ERROR(co_await sync_sums_file());
   }
   last->unmarked = unmarked;
   last->is_dirty = true;
   last->sums.resize(std::min(last->sums.size(), in_page(block)));
   pages_.erase(pages_.upper_bound(block / kSumsPerPage), pages_.end());
   count_sums();
-  return cut_files(length);
+  co_return cut_files(length);
 }
 
-Status Part::cut_files(Offset length) {
+Status DiskPart::cut_files(Offset length) {
   if (::ftruncate(data_.get(), length) != 0) return os_error("cut", data_path_, errno);
   data_length_ = length;
   const Offset sums_bytes = std::max(sums_file_bytes(length), sums_file_bytes(header_.data_length));
@@ -563,7 +615,7 @@ Status Part::cut_files(Offset length) {
   return Status::ok();
 }
 
-Status Part::reserve(Offset from, Offset to) {
+Status DiskPart::reserve(Offset from, Offset to) {
   WEIR_RETURN_IF_ERROR(open_descriptors());
   if (::fallocate(data_.get(), FALLOC_FL_KEEP_SIZE, from, to - from) != 0)
     return os_error("reserve room in", data_path_, errno);
@@ -575,7 +627,7 @@ Status Part::reserve(Offset from, Offset to) {
   return Status::ok();
 }
 
-Result<Offset> Part::stored_bytes() {
+Result<Offset> DiskPart::stored_bytes() {
   WEIR_RETURN_IF_ERROR(open_descriptors());
   WEIR_TRY(const struct stat status, file_status(data_.get(), data_path_));
   return Offset{status.st_blocks} * 512;
@@ -583,39 +635,39 @@ Result<Offset> Part::stored_bytes() {
 
 // ---- syncing
 
-Status Part::sync() {
-  if (!is_dirty_) return Status::ok();
-  WEIR_RETURN_IF_ERROR(open_descriptors());
-  WEIR_RETURN_IF_ERROR(compute_sums());
+Task<Status> DiskPart::sync() {
+  if (!is_dirty_) co_return Status::ok();
+  WEIR_CO_RETURN_IF_ERROR(open_descriptors());
+  WEIR_CO_RETURN_IF_ERROR(co_await compute_sums());
   // Before the data is synced: most file systems then make both lengths durable at once.
-  WEIR_TRY(const bool has_grown, grow_sums_file());
-  WEIR_RETURN_IF_ERROR(sync_data());
-  if (has_grown) WEIR_RETURN_IF_ERROR(sync_sums_file());
+  WEIR_CO_TRY(const bool has_grown, grow_sums_file());
+  WEIR_CO_RETURN_IF_ERROR(co_await sync_data());
+  if (has_grown) WEIR_CO_RETURN_IF_ERROR(co_await sync_sums_file());
   // Before the header speaks of data: sums without data would look like damage.
-  WEIR_RETURN_IF_ERROR(sync_names());
-  WEIR_RETURN_IF_ERROR(write_sums());
-  WEIR_RETURN_IF_ERROR(sync_sums_file());
-  return sync_step(SyncStep::kDone);
+  WEIR_CO_RETURN_IF_ERROR(co_await sync_names());
+  WEIR_CO_RETURN_IF_ERROR(write_sums());
+  WEIR_CO_RETURN_IF_ERROR(co_await sync_sums_file());
+  co_return co_await sync_step(SyncStep::kDone);
 }
 
-Status Part::sync_step(SyncStep step) {
-  if (step != SyncStep::kDone) WEIR_RETURN_IF_ERROR(open_descriptors());
+Task<Status> DiskPart::sync_step(SyncStep step) {
+  if (step != SyncStep::kDone) WEIR_CO_RETURN_IF_ERROR(open_descriptors());
   switch (step) {
     case SyncStep::kPrepare:
-      if (is_lost_) return lost();
-      WEIR_RETURN_IF_ERROR(compute_sums());
-      return grow_sums_file().status();
-    case SyncStep::kWriteSums: return write_sums();
+      if (is_lost_) co_return lost();
+      WEIR_CO_RETURN_IF_ERROR(co_await compute_sums());
+      co_return grow_sums_file().status();
+    case SyncStep::kWriteSums: co_return write_sums();
     case SyncStep::kDone: break;
   }
   for (auto& entry : pages_) entry.second->is_dirty = false;
   pages_ahead_ = 0;
   is_dirty_ = false;
   has_changed_names_ = false;
-  return Status::ok();
+  co_return Status::ok();
 }
 
-Status Part::write_sums() {
+Status DiskPart::write_sums() {
   header_.data_length = data_length_;
   for (auto& [index, page] : pages_) {
     if (!page->is_dirty) continue;
@@ -625,22 +677,22 @@ Status Part::write_sums() {
   return write_header();
 }
 
-Status Part::sync_data() {
-  if (is_lost_) return lost();
-  Status status = sync_file(data_.get(), data_path_);
+Task<Status> DiskPart::sync_data() {
+  if (is_lost_) co_return lost();
+  Status status = co_await context_.io.sync_file(data_.get(), data_path_);
   // The system gives up pages it could not write and reports that once: a second try would succeed and prove nothing.
   is_lost_ = !status.is_ok();
-  return status;
+  co_return status;
 }
 
-Status Part::lost() const {
+Status DiskPart::lost() const {
   return {ErrorCode::kIoError,
           fmt::format("sync {}: an earlier sync failed and lost data of {}; remove the file and write it again",
                       describe(name_.id), data_path_)};
 }
 
 // The header must not speak of sums that the file is too short for: that is how damage looks.  Hence longer first.
-Result<bool> Part::grow_sums_file() {
+Result<bool> DiskPart::grow_sums_file() {
   const Offset bytes = sums_file_bytes(data_length_);
   if (bytes <= sums_bytes_) return false;
   if (::ftruncate(sums_.get(), bytes) != 0) return os_error("extend", sums_path_, errno);
@@ -648,16 +700,16 @@ Result<bool> Part::grow_sums_file() {
   return true;
 }
 
-Status Part::sync_names() {
+Task<Status> DiskPart::sync_names() {
   if (has_changed_names_ || context_.unsynced_folders.count(folder_of(name_.id)) != 0) {
-    WEIR_RETURN_IF_ERROR(sync_folder(context_, name_.id));
+    WEIR_CO_RETURN_IF_ERROR(co_await sync_folder(context_, name_.id));
   }
   has_changed_names_ = false;
-  return Status::ok();
+  co_return Status::ok();
 }
 
 // Reads back the blocks that were written in part.
-Status Part::compute_sums() {
+Task<Status> DiskPart::compute_sums() {
   std::vector<Change> unknown;
   for (auto& [index, page] : pages_) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(kSumsPerPage); ++i) {
@@ -665,27 +717,30 @@ Status Part::compute_sums() {
       if (!page->unmarked[i] || page->sum(i) != kNoSum || block >= blocks_in(data_length_)) continue;
       unknown.push_back({page.get(), block, kNoSum});
       if (unknown.size() < kScratchBlocks) continue;
-      WEIR_RETURN_IF_ERROR(compute_sums(unknown));
+      WEIR_CO_RETURN_IF_ERROR(co_await compute_sums(unknown));
       unknown.clear();
     }
   }
-  return compute_sums(unknown);
+  co_return co_await compute_sums(unknown);
 }
 
-Status Part::compute_sums(std::span<const Change> unknown) {
+Task<Status> DiskPart::compute_sums(std::span<const Change> unknown) {
+  Scratch blocks(context_);
   std::vector<IoRequest> requests;
-  for (std::size_t i = 0; i < unknown.size(); ++i) {
-    requests.push_back({IoRequest::Kind::kRead, data_.get(), -1, unknown[i].block * kBlockBytes,
-                        context_.scratch_block(i).data(), static_cast<std::size_t>(kBlockBytes)});
+  for (const Change& change : unknown) {
+    requests.push_back({IoRequest::Kind::kRead, data_.get(), -1, change.block * kBlockBytes, blocks.add().data(),
+                        static_cast<std::size_t>(kBlockBytes)});
   }
-  if (const int error = context_.io.run(requests); error != 0) return os_error("read from", data_path_, error);
+  DiskIo::Requests reads(context_.io, std::move(requests));
+  const int error = co_await reads;
+  if (error != 0) co_return os_error("read from", data_path_, error);
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    unknown[i].page->set_sum(in_page(unknown[i].block), sum_of(context_.scratch_block(i)));
+    unknown[i].page->set_sum(in_page(unknown[i].block), sum_of(blocks[i]));
   }
-  return Status::ok();
+  co_return Status::ok();
 }
 
-Status Part::damaged(const std::string& path, std::string_view what) const {
+Status DiskPart::damaged(const std::string& path, std::string_view what) const {
   Status status = corrupt(fmt::format("{}: {} ({}); restore it from a copy, or remove the file and write it again",
                                       describe(name_.id), what, path));
   WEIR_LOG_ERROR("disk store: {}", status.message());

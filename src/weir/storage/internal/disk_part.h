@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/base/task.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/disk_files.h>
 #include <weir/storage/internal/disk_io.h>
@@ -21,49 +22,53 @@
 
 namespace weir::storage::internal {
 
+/// Memory for a block that is verified or summed.
+using ScratchBlock = std::vector<std::byte>;
+/// Of one operation, at most.
+inline constexpr std::size_t kScratchBlocks = 64;
+
 /// What the parts of a store share.
 struct DiskContext {
   std::string directory;
   DiskStoreOptions options;
   DiskIo io;
   std::set<std::string> unsynced_folders = {};  ///< Made, but not yet durable in `directory`.
-  std::vector<std::byte> blocks = {};           ///< Memory for kScratchBlocks blocks, to verify those read in part.
+  std::vector<ScratchBlock> scratch = {};       ///< Free ones.
   std::size_t checksum_bytes = 0;               ///< Taken by all parts, nearly all of it by sums.
 
-  std::span<std::byte> scratch_block(std::size_t i);
+  ScratchBlock take_scratch();
 };
-
-inline constexpr std::size_t kScratchBlocks = 64;
 
 /// Makes the folder of a subfile, if need be.
 Status make_folder(DiskContext& context, SubfileId id);
 /// The entries of that folder, and its own, are durable when it returns.
-Status sync_folder(DiskContext& context, SubfileId id);
+Task<Status> sync_folder(DiskContext& context, SubfileId id);
 bool file_exists(const std::string& path);
 Status unlink_if_exists(const std::string& path);
 
-class Part {
+/// Reads and writes of different blocks may be in flight together; other operations are alone.
+class DiskPart {
  public:
   /// Null if there is none.  Finishes a removal that a crash interrupted.
-  static Result<std::unique_ptr<Part>> open(DiskContext& context, PartName name);
-  static Result<std::unique_ptr<Part>> create(DiskContext& context, PartName name);
+  static Task<Result<std::unique_ptr<DiskPart>>> open(DiskContext& context, PartName name);
+  static Result<std::unique_ptr<DiskPart>> create(DiskContext& context, PartName name);
 
-  Part(DiskContext& context, PartName name);
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-  ~Part();
+  DiskPart(DiskContext& context, PartName name);
+  DiskPart(const DiskPart&) = delete;
+  DiskPart& operator=(const DiskPart&) = delete;
+  ~DiskPart();
 
   // Offsets are those of the part.
-  Status read(std::span<const ReadPiece> pieces);
-  Status write(std::span<const WritePiece> pieces);
+  Task<Status> read(std::span<const ReadPiece> pieces);
+  Task<Status> write(std::span<const WritePiece> pieces);
   /// Cuts off what lies behind `length`, if anything does.
-  Status cut(Offset length);
+  Task<Status> cut(Offset length);
   Status reserve(Offset from, Offset to);
-  Status sync();
+  Task<Status> sync();
   /// The same in steps, for many parts at once: the caller makes durable what was written, between one step and the
   /// next.
   enum class SyncStep : std::uint8_t { kPrepare, kWriteSums, kDone };
-  Status sync_step(SyncStep step);
+  Task<Status> sync_step(SyncStep step);
   /// The object is of no use any more.
   Status remove();
 
@@ -81,7 +86,7 @@ class Part {
   void set_subfile(Offset length, Offset file_end);
   [[nodiscard]] bool has_more_parts() const noexcept { return header_.has_more_parts; }
   /// To be called before another part is made.  Durable, so that none can be forgotten.
-  Status note_more_parts();
+  Task<Status> note_more_parts();
   /// Another part was removed: the next sync makes that durable too, or its bytes could come back.
   void note_removed_part() noexcept { is_dirty_ = has_changed_names_ = true; }
   /// A file beside it got its name: the next sync makes that durable too, as it does those of new parts.  \pre
@@ -95,23 +100,23 @@ class Part {
   class Reader;
   struct Change;
 
-  Status load();
+  Task<Status> load();
   Status load_header(Offset sums_bytes);
-  Status recover_tail(Offset sums_bytes);
+  Task<Status> recover_tail(Offset sums_bytes);
   Status open_descriptors();
   int direct_for(std::size_t size);
-  Result<SumPage*> page(Offset index);
+  Task<Result<SumPage*>> page(Offset index);
   Status write_page(Offset index, const SumPageImage& image);
   Status write_header();
-  Status sync_sums_file() { return sync_file(sums_.get(), sums_path_); }
-  Status sync_data();
-  Status sync_names();
-  Status unmark(std::span<const WritePiece> pieces);
+  Task<Status> sync_sums_file() { return context_.io.sync_file(sums_.get(), sums_path_); }
+  Task<Status> sync_data();
+  Task<Status> sync_names();
+  Task<Status> unmark(std::span<const WritePiece> pieces);
   Status unmark_rest(Offset index, std::size_t first, std::bitset<kSumsPerPage>& unmarked);
   bool lengthen(std::span<const WritePiece> pieces);
-  Status write_data(std::span<const WritePiece> pieces, std::vector<Change>& sums);
-  Status compute_sums();
-  Status compute_sums(std::span<const Change> unknown);
+  Task<Status> write_data(std::span<const WritePiece> pieces, std::vector<Change>& sums);
+  Task<Status> compute_sums();
+  Task<Status> compute_sums(std::span<const Change> unknown);
   Status write_sums();
   Result<bool> grow_sums_file();
   Status cut_files(Offset length);
@@ -128,7 +133,10 @@ class Part {
   Descriptor sums_;
   SumsHeader header_;  // as it will be written next, but for the sequence number and data_length
   Offset data_length_ = 0;
-  Offset sums_bytes_ = 0;  // length of the file with the sums
+  Offset lengthened_ = 0;    // how long the file was made for writes in flight
+  std::size_t writers_ = 0;  // writes in flight
+  TaskMutex unmarking_;      // one write at a time clears sums: each writes whole pages of them
+  Offset sums_bytes_ = 0;    // length of the file with the sums
   std::map<Offset, std::unique_ptr<SumPage>> pages_;
   Offset pages_ahead_ = 0;  // unmarked ahead of the next write that takes it, doubled by each since the last sync
   std::size_t counted_bytes_ = 0;  // in DiskContext::checksum_bytes

@@ -16,6 +16,7 @@
 #include <weir/base/checked.h>
 #include <weir/base/result.h>
 #include <weir/base/testing/temporary_directory.h>
+#include <weir/storage/blocking.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {
@@ -61,13 +62,13 @@ inline Offset below(std::mt19937_64& random, Offset limit) {
 
 inline Status write(Store& store, SubfileId id, Offset offset, std::span<const std::byte> bytes) {
   const std::array pieces{WritePiece{offset, bytes}};
-  return store.write(id, pieces, 0);
+  return Blocking(store).write(id, pieces, 0);
 }
 
 inline Result<Bytes> read(Store& store, SubfileId id, Offset offset, Offset size) {
   Bytes bytes(static_cast<std::size_t>(size), std::byte{0xAA});
   const std::array pieces{ReadPiece{offset, bytes}};
-  if (Status status = store.read(id, pieces); !status.is_ok()) return status;
+  if (Status status = Blocking(store).read(id, pieces); !status.is_ok()) return status;
   return bytes;
 }
 

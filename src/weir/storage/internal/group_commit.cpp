@@ -1,6 +1,7 @@
 #include <weir/storage/internal/group_commit.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace weir::storage::internal {
@@ -12,26 +13,31 @@ constexpr std::chrono::milliseconds kLongestUnsettled{1000};
 
 }  // namespace
 
-GroupCommit::GroupCommit(Work work) : work_(std::move(work)), thread_([this] { run(); }) {}
+GroupCommit::GroupCommit(Work work, const runtime::Runtime& with)
+    : work_(std::move(work)),
+      runtime_(with),
+      news_(with.executor->make_event()),
+      thread_(with.executor->start("weir-commit", [this] { run(); })) {}
 
 GroupCommit::~GroupCommit() {
   {
     const std::lock_guard lock(mutex_);
     is_ending_ = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  news_->set();
+  thread_.reset();  // waits
 }
 
 void GroupCommit::ask(Done done) {
+  if (thread_ == nullptr) return done({ErrorCode::kIoError, "no thread can be started: raise the limit (ulimit -u)"});
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(done));
   }
-  changed_.notify_one();
+  news_->set();
 }
 
-std::optional<GroupCommit::Clock::time_point> GroupCommit::settle_at() const {
+std::optional<runtime::TimePoint> GroupCommit::settle_at() const {
   if (!first_commit_) return {};
   return std::min(last_commit_ + kQuiet, *first_commit_ + kLongestUnsettled);
 }
@@ -39,15 +45,10 @@ std::optional<GroupCommit::Clock::time_point> GroupCommit::settle_at() const {
 void GroupCommit::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    const auto is_due = [this] { return is_ending_ || !waiting_.empty(); };
-    if (const auto time = settle_at()) {
-      changed_.wait_until(lock, *time, is_due);
-    } else {
-      changed_.wait(lock, is_due);
-    }
+    if (!is_ending_ && waiting_.empty()) wait_for_news(lock);
     if (!waiting_.empty()) commit(lock);
     const auto time = settle_at();
-    if (time && (is_ending_ || Clock::now() >= *time)) {
+    if (time && (is_ending_ || runtime_.clock->now() >= *time)) {
       first_commit_.reset();
       lock.unlock();
       work_.settle();
@@ -55,6 +56,13 @@ void GroupCommit::run() {
     }
     if (is_ending_ && waiting_.empty() && !first_commit_) return;
   }
+}
+
+void GroupCommit::wait_for_news(std::unique_lock<std::mutex>& lock) {
+  const runtime::TimePoint deadline = settle_at().value_or(runtime::TimePoint::max());
+  lock.unlock();
+  (void)news_->wait_until(deadline);
+  lock.lock();
 }
 
 void GroupCommit::commit(std::unique_lock<std::mutex>& lock) {
@@ -66,7 +74,7 @@ void GroupCommit::commit(std::unique_lock<std::mutex>& lock) {
     done = nullptr;  // what it holds ends before the next one is told
   }
   lock.lock();
-  last_commit_ = Clock::now();
+  last_commit_ = runtime_.clock->now();
   if (!first_commit_) first_commit_ = last_commit_;
 }
 

@@ -2,15 +2,14 @@
 
 // Group commit: a thread that waits for the disk on behalf of all who asked since it last began to wait.
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include <weir/base/result.h>
+#include <weir/runtime/runtime.h>
 
 namespace weir::storage::internal {
 
@@ -27,7 +26,7 @@ class GroupCommit {
     std::function<void()> settle;
   };
 
-  explicit GroupCommit(Work work);
+  explicit GroupCommit(Work work, const runtime::Runtime& with = runtime::system_runtime());
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
   /// Commits what was asked for, settles, then returns.
@@ -38,20 +37,20 @@ class GroupCommit {
   void ask(Done done);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void run();
+  void wait_for_news(std::unique_lock<std::mutex>& lock);
   void commit(std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] std::optional<Clock::time_point> settle_at() const;
+  [[nodiscard]] std::optional<runtime::TimePoint> settle_at() const;
 
   Work work_;
+  runtime::Runtime runtime_;
+  std::unique_ptr<runtime::Event> news_;
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::vector<Done> waiting_;
-  std::optional<Clock::time_point> first_commit_;  // of those not settled
-  Clock::time_point last_commit_;
+  std::optional<runtime::TimePoint> first_commit_;  // of those not settled
+  runtime::TimePoint last_commit_;
   bool is_ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::unique_ptr<runtime::Thread> thread_;  // last: it uses the others
 };
 
 }  // namespace weir::storage::internal

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include <weir/log/log.h>
@@ -12,8 +11,8 @@
 namespace weir::storage::internal {
 namespace {
 
-/// Whoever takes a region is about to fill it: the next one can wait.
-constexpr std::chrono::milliseconds kQuiet{100};
+/// A region that was just taken is about to be filled: the next one can wait.
+constexpr std::chrono::milliseconds kQuietAfterTake{100};
 /// So many times as long as a region took to make, none is made: where memory comes slowly, as in virtual machines that
 /// give it back to their host, making it keeps a processor busy that others need.
 constexpr int kRestTimes = 3;
@@ -24,19 +23,17 @@ Pool::~Pool() {
   {
     const std::lock_guard lock{mutex_};
     stopping_ = true;
-    work_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  news_->set();
+  thread_.reset();
 }
 
 void Pool::start() {
-  if (!is_on() || thread_.joinable() || broken_) return;
-  try {
-    thread_ = std::thread{[this] { run(); }};
-  } catch (const std::system_error& error) {
-    broken_ = true;
-    WEIR_LOG_WARN("memory store: no thread to fault in memory ahead: {}", error.what());
-  }
+  if (!is_on() || thread_ != nullptr || broken_) return;
+  thread_ = options_.runtime.executor->start("weir-memory", [this] { run(); });
+  if (thread_ != nullptr) return;
+  broken_ = true;
+  WEIR_LOG_WARN("memory store: no thread to fault in memory ahead");
 }
 
 std::unique_ptr<Region> Pool::take(Offset bytes) {
@@ -51,8 +48,8 @@ std::unique_ptr<Region> Pool::take(Offset bytes) {
   std::unique_ptr<Region> region = std::move(*best);
   ready_.erase(best);
   ready_bytes_ -= region->mapped_bytes();
-  quiet_until_ = std::chrono::steady_clock::now() + kQuiet;
-  work_.notify_all();
+  quiet_until_ = options_.runtime.clock->now() + kQuietAfterTake;
+  news_->set();
   return region;
 }
 
@@ -61,12 +58,17 @@ void Pool::keep_at_most(Offset bytes) {
   const std::lock_guard lock{mutex_};
   limit_bytes_ = bytes;
   give_back_above(bytes);
-  if (wants_region()) work_.notify_all();
+  if (wants_region()) news_->set();
 }
 
 void Pool::wait_until_idle() {
-  std::unique_lock lock{mutex_};
-  done_.wait(lock, [&] { return !thread_.joinable() || (!making_ && !wants_region()); });
+  for (;;) {
+    {
+      const std::lock_guard lock{mutex_};
+      if (thread_ == nullptr || (!making_ && !wants_region())) return;
+    }
+    done_->wait();
+  }
 }
 
 Offset Pool::wanted_bytes() const {
@@ -92,29 +94,35 @@ void Pool::give_back_above(Offset bytes) {
 }
 
 void Pool::run() {
-  // Whoever waits for an answer comes first.  Advice: works without.
+  // Threads that answer callers come first.  A hint only: failure does no harm.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
   std::unique_lock lock{mutex_};
-  while (true) {
-    work_.wait(lock, [&] { return stopping_ || wants_region(); });
-    if (stopping_) return;
-    if (std::chrono::steady_clock::now() < quiet_until_) {
-      work_.wait_until(lock, quiet_until_, [&] { return stopping_; });
-      continue;
+  while (!stopping_) {
+    if (!wants_region()) {
+      wait_for_news(lock, runtime::TimePoint::max());
+    } else if (options_.runtime.clock->now() < quiet_until_) {
+      wait_for_news(lock, quiet_until_);
+    } else {
+      make_region(lock);
+      done_->set();
     }
-    make_region(lock);
-    done_.notify_all();
   }
+}
+
+void Pool::wait_for_news(std::unique_lock<std::mutex>& lock, runtime::TimePoint deadline) {
+  lock.unlock();
+  (void)news_->wait_until(deadline);
+  lock.lock();
 }
 
 void Pool::make_region(std::unique_lock<std::mutex>& lock) {
   making_ = true;
   const Offset bytes = wanted_bytes();
   lock.unlock();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = options_.runtime.clock->now();
   Result<std::unique_ptr<Region>> made = Region::make_ready(bytes);
   const Status status = made.status();
-  const auto end = std::chrono::steady_clock::now();
+  const auto end = options_.runtime.clock->now();
   lock.lock();
   making_ = false;
   quiet_until_ = std::max(quiet_until_, end + kRestTimes * (end - start));

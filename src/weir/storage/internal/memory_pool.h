@@ -3,18 +3,19 @@
 // Memory made ahead of use, by a thread of its own: regions for subfiles to begin in.
 // Touching memory for the first time costs many times a copy of it.
 
-#include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include <weir/base/checked.h>
 #include <weir/base/result.h>
-#include <weir/storage/internal/memory_region.h>
+#include <weir/runtime/runtime.h>
+#include <weir/share/region.h>
 
 namespace weir::storage::internal {
+
+using share::kChunkBytes;
+using share::Region;
 
 /// Sizes of regions, the smallest being 1.
 inline constexpr Offset kRegionSizes[] = {1, 2, 4, 8, 16, 32};
@@ -22,12 +23,16 @@ inline constexpr Offset kRegionSizes[] = {1, 2, 4, 8, 16, 32};
 struct PoolOptions {
   int regions = 0;          ///< Of each size.
   Offset region_bytes = 0;  ///< The smallest size.
+  runtime::Runtime runtime = runtime::system_runtime();
 };
 
 /// \threadsafety One thread at a time; its own thread is its own affair.
 class Pool {
  public:
-  explicit Pool(PoolOptions options) : options_(options) {}
+  explicit Pool(const PoolOptions& options)
+      : options_(options),
+        news_(options.runtime.executor->make_event()),
+        done_(options.runtime.executor->make_event()) {}
   ~Pool();  ///< Waits for what is under way.
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -54,19 +59,20 @@ class Pool {
   [[nodiscard]] bool wants_region() const { return wanted_bytes() > 0; }
   void give_back_above(Offset bytes);
   void make_region(std::unique_lock<std::mutex>& lock);
+  void wait_for_news(std::unique_lock<std::mutex>& lock, runtime::TimePoint deadline);
 
   const PoolOptions options_;
   std::mutex mutex_;
-  std::condition_variable work_;  // for the thread: something to do
-  std::condition_variable done_;  // for others: a region is finished
+  std::unique_ptr<runtime::Event> news_;  // for the thread: something to do
+  std::unique_ptr<runtime::Event> done_;  // for wait_until_idle(): a region is finished
   bool stopping_ = false;
   bool broken_ = false;  // a region could not be made: no more of them
   bool making_ = false;
   Offset limit_bytes_ = 0;
-  std::chrono::steady_clock::time_point quiet_until_{};  // no region is made before
+  runtime::TimePoint quiet_until_{};  // no region is made before
   std::vector<std::unique_ptr<Region>> ready_;
   Offset ready_bytes_ = 0;
-  std::thread thread_;
+  std::unique_ptr<runtime::Thread> thread_;  // last: it uses the others
 };
 
 }  // namespace weir::storage::internal

@@ -12,6 +12,8 @@ constexpr Offset kGrowthBytes = Offset{64} << 10;
 /// Subfiles that are longer take room ahead.
 constexpr Offset kLargeBytes = Offset{4} << 20;
 constexpr Offset kMostAheadBytes = Offset{16} << 20;
+/// A write after a hole of more than so many times its length makes the subfile sparse.
+constexpr Offset kMostHoleShare = 3;
 
 Offset size_of(std::span<const std::byte> memory) { return static_cast<Offset>(memory.size()); }
 
@@ -19,25 +21,13 @@ std::size_t to_size(Offset bytes) { return static_cast<std::size_t>(bytes); }
 
 Offset heap_room(const std::vector<std::byte>& heap) { return static_cast<Offset>(heap.capacity()); }
 
-/// A number that a peer wrote: counts only if it can be true.
-Offset believable(const std::atomic<Offset>& value, Offset most) {
-  const Offset seen = value.load(std::memory_order_acquire);
-  return 0 <= seen && seen <= most ? seen : 0;
-}
-
 }  // namespace
 
-MemorySubfile::~MemorySubfile() {
-  source_->room.give_back(taken_bytes());
-  if (!region_) return;
-  region_->control().state.store(Control::kGone, std::memory_order_release);
-}
+MemorySubfile::~MemorySubfile() { source_->room.give_back(taken_bytes()); }
 
 void MemorySubfile::fence(bool is_fenced) {
   is_fenced_ = is_fenced;
-  if (!region_) return;
-  region_->control().state.store(is_fenced ? Control::kFenced : Control::kServing, std::memory_order_release);
-  take_turn(region_->control());
+  if (region_) region_->fence(is_fenced);
 }
 
 std::byte* MemorySubfile::near_data() const noexcept {
@@ -121,16 +111,15 @@ Status MemorySubfile::write_far(Offset offset, std::span<const std::byte> memory
 void MemorySubfile::note_written(Offset to, Offset file_end) {
   length_ = std::max(length_, to);
   file_end_ = std::max(file_end_, file_end);
-  if (!region_) return;
-  raise(region_->control().length, length_);
-  raise(region_->control().file_end, file_end_);
+  if (region_) region_->raise_lengths({length_, file_end_});
 }
 
 SubfileInfo MemorySubfile::info() const {
   SubfileInfo info{.length = length_, .file_end = file_end_, .stored_bytes = taken_bytes()};
   if (region_) {
-    info.length = std::max(info.length, believable(region_->control().length, region_->mapped_bytes()));
-    info.file_end = std::max(info.file_end, believable(region_->control().file_end, kMaxBytes));
+    const Region::Lengths raised = region_->lengths();
+    info.length = std::max(info.length, raised.length);
+    info.file_end = std::max(info.file_end, raised.file_end);
     // Room taken ahead has no pages before somebody writes there.
     if (const auto real = region_->real_bytes(); real && !far_) info.stored_bytes = *real;
   }
@@ -152,7 +141,9 @@ Status MemorySubfile::reserve(Offset from, Offset to) {
 
 Status MemorySubfile::take_near(Offset from, Offset to) {
   if (!region_ && to <= kMostHeapBytes) return take_heap(to);
-  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(to, Peers::kOwn));
+  // Ready memory would fill a hole before the bytes: sparse subfiles stay sparse.
+  const bool is_sparse = from - static_cast<Offset>(heap_.size()) > kMostHoleShare * (to - from);
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(to, is_sparse ? 0 : to, Peers::kOwn));
   return take_region(from, to);
 }
 
@@ -195,12 +186,12 @@ Status MemorySubfile::take_far(Offset from, Offset to) {
   return Status::ok();
 }
 
-Status MemorySubfile::move_to_region(Offset bytes, Peers peers) {
+Status MemorySubfile::move_to_region(Offset bytes, Offset ready_bytes, Peers peers) {
   Room& room = source_->room;
   source_->pool.start();
   std::unique_ptr<Region> region;
-  const bool may_be_ready = bytes > 0 && room.free_bytes() / 4 > bytes && peers == Peers::kOwn;
-  if (may_be_ready) region = source_->pool.take(bytes);
+  const bool may_be_ready = ready_bytes > 0 && room.free_bytes() / 4 > ready_bytes && peers == Peers::kOwn;
+  if (may_be_ready) region = source_->pool.take(ready_bytes);
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
     region->take(0, region->mapped_bytes());
@@ -241,9 +232,7 @@ Status MemorySubfile::truncate(Offset length, Offset file_end) {
   }
   length_ = length;
   file_end_ = file_end;
-  if (!region_) return Status::ok();
-  region_->control().length.store(length, std::memory_order_release);
-  region_->control().file_end.store(file_end, std::memory_order_release);
+  if (region_) region_->set_lengths({length, file_end});
   return Status::ok();
 }
 
@@ -284,8 +273,8 @@ std::optional<std::span<std::byte>> MemorySubfile::map(Offset from, Offset to, b
 
 Result<Region*> MemorySubfile::shared_region(Offset expected_bytes, Peers peers) {
   const Offset bytes = std::max(static_cast<Offset>(heap_.size()), expected_bytes);
-  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(bytes, peers));
-  return region_->descriptor() < 0 ? nullptr : region_.get();
+  if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(bytes, bytes, peers));
+  return region_.get();
 }
 
 }  // namespace weir::storage::internal

@@ -7,12 +7,17 @@
 #include <span>
 #include <vector>
 
+#include <weir/share/region.h>
 #include <weir/storage/internal/memory_pool.h>
-#include <weir/storage/internal/memory_region.h>
 #include <weir/storage/internal/memory_room.h>
 #include <weir/storage/store.h>
 
 namespace weir::storage::internal {
+
+using share::kControlRoom;
+using share::kMappableBytes;
+using share::kPageBytes;
+using share::Peers;
 
 /// What all subfiles of a memory store draw on.
 struct MemorySource {
@@ -28,7 +33,7 @@ struct MemorySource {
 class MemorySubfile {
  public:
   explicit MemorySubfile(MemorySource& source) : source_(&source) {}
-  ~MemorySubfile();  ///< Gives all room back and tells peers that the subfile is gone.
+  ~MemorySubfile();  ///< Gives all room back.
   MemorySubfile(const MemorySubfile&) = delete;
   MemorySubfile& operator=(const MemorySubfile&) = delete;
 
@@ -46,7 +51,7 @@ class MemorySubfile {
   /// Whether peers that have mapped it, now or later, may write to it.
   void fence(bool is_fenced);
 
-  /// The region, made if need be, best for so many bytes; null if it cannot be shared.
+  /// The region, made if need be, best for so many bytes.
   Result<Region*> shared_region(Offset expected_bytes, Peers peers);
 
  private:
@@ -60,7 +65,8 @@ class MemorySubfile {
   Status take_heap(Offset to);
   Status take_region(Offset from, Offset to);
   Status take_far(Offset from, Offset to);
-  Status move_to_region(Offset bytes, Peers peers);
+  /// For so many bytes; `ready_bytes` of them, from the first on, will soon be written: memory that is ready may be used.
+  Status move_to_region(Offset bytes, Offset ready_bytes, Peers peers);
   void take_ahead(Offset from, Offset to);
   Status cut_near(Offset length);
   void cut_far(Offset length);

@@ -23,6 +23,8 @@ AttributesT attributes() {
   it.layout = {1, 2, 3};
   it.targets = {0, 1, 0};
   it.stores = {7, 8, 7};
+  it.rights = 6;
+  it.capability = {1, 2};
   return it;
 }
 
@@ -59,7 +61,8 @@ ReplyHeadT reply(Fill fill) {
 }
 
 void add_metadata_requests(std::vector<RequestHeadT>& all) {
-  all.push_back(request<LookupT>([](LookupT& it) { it.path = "/a/b", it.file = 3; }));
+  all.push_back(
+      request<LookupT>([](LookupT& it) { it.path = "/a/b", it.file = 3, it.access = 4, it.capability = {1}; }));
   all.push_back(request<CreateT>([](CreateT& it) {
     it.path = "/new";
     it.layout = {9, 8};
@@ -67,6 +70,7 @@ void add_metadata_requests(std::vector<RequestHeadT>& all) {
     it.exclusive = true;
     it.targets = {1, 2};
     it.stores = {7, 8, 9};
+    it.access = 6;
   }));
   all.push_back(request<MakeDirectoryT>([](MakeDirectoryT& it) { it.path = "/d", it.mode = 0755; }));
   all.push_back(request<RemoveT>([](RemoveT& it) { it.path = "/d", it.directory = true; }));
@@ -95,6 +99,7 @@ void add_metadata_requests(std::vector<RequestHeadT>& all) {
     it.exclusive = true;
     it.owner = 8;
     it.wait = true;
+    it.capability = {1};
   }));
   all.push_back(request<UnlockT>([](UnlockT& it) { it.file = 17, it.range = range(), it.owner = 8; }));
 }
@@ -135,6 +140,16 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   all.push_back(request<AdoptT>(
       [](AdoptT& it) { it.path = "/lost+found/4", it.attributes = std::make_unique<AttributesT>(attributes()); }));
   all.push_back(request<DescribeT>([](DescribeT& it) { it.subfile = subfile(), it.about = {1, 2, 3}; }));
+  all.push_back(request<PendingRemovalsT>([](PendingRemovalsT& it) { it.after = 4, it.limit = 10; }));
+  all.push_back(request<PullT>([](PullT& it) {
+    it.element = 1;
+    it.to = std::make_unique<AttributesT>(attributes());
+    it.from = std::make_unique<AttributesT>(attributes());
+    it.range = range();
+    it.file_end = 77;
+    it.buffer_bytes = 4096;
+  }));
+  all.push_back(request<PresentT>([](PresentT& it) { it.capability = {1, 2, 3}; }));
 }
 
 }  // namespace
@@ -163,10 +178,15 @@ std::vector<ReplyHeadT> example_replies() {
     server.index = 1;
     server.address = "tcp:127.0.0.1:7001";
     server.host = "h";
-    server.store = "memory";
-    server.store_id = 7;
-    server.keeps_about = true;
     it.servers.push_back(std::make_unique<ServerT>(std::move(server)));
+    TargetT target;
+    target.index = 3;
+    target.server = 1;
+    target.store = "memory";
+    target.store_id = 7;
+    target.keeps_about = true;
+    it.targets.push_back(std::make_unique<TargetT>(std::move(target)));
+    it.epoch = 12;
     it.version = "1";
   }));
   all.push_back(reply<SubfileInfoT>([](SubfileInfoT& it) {
@@ -190,6 +210,9 @@ std::vector<ReplyHeadT> example_replies() {
     it.index_bytes = 4;
     it.views = 5;
     it.peers = 6;
+    it.identifies = Identifies::ByMunge;
+    it.encrypts = Encrypts::Always;
+    it.squashes_root = true;
   }));
   all.push_back(reply<CounterValueT>([](CounterValueT& it) { it.counter = 1, it.value = 2; }));
   return all;
