@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/layout/testing/generate.h>
+#include <weir/server/internal/permission.h>
 #include <weir/server/internal/testing.h>
 
 namespace weir::server::internal {
