@@ -132,11 +132,12 @@ std::optional<Offset> direct(const std::vector<Route::Band>& bands, Element Rout
 // A shorter piece is copied before a plan has found it.
 constexpr Offset kShortPiece = 4096;
 
-// Where in a the items begin, if they are one short piece on both sides; `hull` holds them in b.
-std::optional<Offset> short_piece(const Route::Band& band, Range items, Range hull) {
+// Where items begin that are one short piece.
+std::optional<Offset> short_piece(const Element& sequence, Range items) {
   const Offset bytes = items.to - items.from;
-  if (bytes >= kShortPiece || hull.to - hull.from != bytes || !band.b.is_monotone()) return std::nullopt;
-  return band.a.is_contiguous(items.from, items.to) ? band.a.unmap(items.from) : std::nullopt;
+  if (bytes >= kShortPiece) return std::nullopt;
+  const layout::Segment piece = sequence.segment_at(items.from, bytes);
+  return piece.length == bytes ? std::optional(piece.offset) : std::nullopt;
 }
 
 // How many segments [from, to) of a sequence has, by the first ones.
@@ -377,9 +378,11 @@ Route::Step Route::step(Range range) const {
   Step step;  // an initializer list would zero all of it, which short copies notice
   step.range = step.keys = range;
   for_bands(state_->bands, range, [&](std::size_t, const Band& band, Range items) {
-    const Range hull = hull_of(band.b, items);
-    step.piece_a = step.bytes == 0 ? short_piece(band, items, hull) : std::nullopt;
-    step.bytes += items.to - items.from;
+    const Offset bytes = items.to - items.from;
+    const std::optional<Offset> piece_b = short_piece(band.b, items);
+    const Range hull = piece_b ? Range{*piece_b, *piece_b + bytes} : hull_of(band.b, items);
+    step.piece_a = piece_b && step.bytes == 0 ? short_piece(band.a, items) : std::nullopt;
+    step.bytes += bytes;
     step.extent_b = joined(step.extent_b, hull);
   });
   return step;

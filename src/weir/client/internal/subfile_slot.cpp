@@ -98,15 +98,13 @@ SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target,
                                          Offset expected) {
   Fetched out;
   if (is_impossible() || end > share::kMappableBytes) return out;
-  {
-    const std::lock_guard lock(mutex_);
-    // A server that was started again has other memory, and this one is nobody's.
-    if (mapped_ && (mapped_->generation() != session.generation(target.server) || !mapped_->is_alive())) {
-      mapped_.reset();
-    }
-    out.memory = mapped_;
+  std::unique_lock lock(mutex_);
+  // A server that was started again has other memory, and this one is nobody's.
+  if (mapped_ && (mapped_->generation() != session.generation(target.server) || !mapped_->is_alive())) {
+    mapped_.reset();
   }
-  if (!out.memory) {
+  if (!mapped_) {
+    lock.unlock();
     const model::Io& costs = session.costs();
     if (!costs.is_worth_mapping(bytes) &&
         small_uses_.fetch_add(1, std::memory_order_relaxed) < costs.uses_before_mapping()) {
@@ -116,8 +114,8 @@ SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target,
     Outgoing call = request_for(session, wanted, session.opens_memory(), out);
     session.run({&call, 1}, Repeat::kSafe);
     take(session, wanted, call, out);
+    lock.lock();
   }
-  const std::lock_guard lock(mutex_);
   if (mapped_ && end > mapped_->room()) {
     auto longer = mapped_->longer(end);
     if (longer.is_ok()) mapped_ = std::move(longer).value();

@@ -193,10 +193,10 @@ void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile
 
 void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) {
   const Offset bytes = range.to - range.from;
-  const auto read = [this, id, range, is_wanted = call->request.is_wanted()](std::span<std::byte> into) {
+  auto read = [this, id, range, is_wanted = call->request.is_wanted()](std::span<std::byte> into) {
     return storage::run(store_, storage::op::Read{id, {{range.from, into}}}, is_wanted);
   };
-  if (bytes < kDirectReadFrom || !can_.mappable) return read_buffered(call, id, bytes, read);
+  if (bytes < kDirectReadFrom || !can_.mappable) return read_buffered(call, id, bytes, std::move(read));
   in_turn(call, id, Use::kRead, Turns::Kind::kAlone, [this, call, id, range, bytes, read] {
     const auto memory = store_.map(id, range.from, range.to, false);
     if (memory.is_ok() && *memory) return call->answer_body(**memory, [this, id] { turns_.leave(id); });
@@ -209,16 +209,18 @@ void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) 
 void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, ReadInto read) {
   if (bytes == 0) return call->answer(wire::DoneT{});
   WEIR_CALL_CHECK(call, check_buffered(static_cast<std::size_t>(bytes)));
-  buffers_->ask(static_cast<std::size_t>(bytes), [this, call, id, read](std::shared_ptr<Buffer> buffer) {
-    in_turn(call, id, Use::kRead, Turns::Kind::kTogether, [this, call, id, read, buffer] {
-      start([read, buffer] { return read(buffer->bytes()); },
+  auto with_buffer = [this, call, id, read = std::move(read)](std::shared_ptr<Buffer> buffer) mutable {
+    auto work = [this, call, id, read = std::move(read), buffer = std::move(buffer)]() mutable {
+      start([read = std::move(read), buffer] { return read(buffer->bytes()); },
             [this, call, id, buffer](const Status& status) {
               turns_.leave(id);
               if (!status.is_ok()) return call->fail(status);
               call->answer_body(buffer->bytes(), [buffer] {});
             });
-    });
-  });
+    };
+    in_turn(call, id, Use::kRead, Turns::Kind::kTogether, std::move(work));
+  };
+  buffers_->ask(static_cast<std::size_t>(bytes), std::move(with_buffer));
 }
 
 void IoService::read_view(const CallPtr& call, const wire::ReadViewT& request) {
@@ -253,12 +255,11 @@ void IoService::read_pieces(const CallPtr& call, const wire::ReadPiecesT& reques
 
 void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end) {
   const Offset to = from + static_cast<Offset>(call->request.body_bytes());
-  const auto write = [this, id, from, file_end,
-                      is_wanted = call->request.is_wanted()](std::span<const std::byte> body) {
+  auto write = [this, id, from, file_end, is_wanted = call->request.is_wanted()](std::span<const std::byte> body) {
     return storage::run(store_, storage::op::Write{id, {{from, body}}, file_end}, is_wanted);
   };
   // Of a write without bytes, the end of the file is what remains.
-  if (!can_.mappable || from == to) return write_buffered(call, id, Turns::Kind::kTogether, write);
+  if (!can_.mappable || from == to) return write_buffered(call, id, Turns::Kind::kTogether, std::move(write));
   in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, [this, call, id, from, to, file_end, write] {
     const auto memory = store_.map(id, from, to, true);
     if (memory.is_ok() && *memory) {
@@ -278,19 +279,22 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
 void IoService::write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, WriteFrom write) {
   const std::size_t bytes = call->request.body_bytes();
   WEIR_CALL_CHECK(call, check_buffered(bytes));
-  const auto run = [this, call, id, kind, write](const std::shared_ptr<Buffer>& buffer) {
-    in_turn(call, id, Use::kWrite, kind, [this, call, id, write, buffer] {
-      start([write, buffer] { return write(buffer == nullptr ? std::span<std::byte>() : buffer->bytes()); },
-            [this, call, id](const Status& status) {
-              dirty_.insert(id);  // it may have been synced while only part of this was written
-              turns_.leave(id);
-              call->answer(status);
-            });
-    });
+  auto run = [this, call, id, kind, write = std::move(write)](const std::shared_ptr<Buffer>& buffer) mutable {
+    auto work = [this, call, id, write = std::move(write), buffer]() mutable {
+      auto task = [write = std::move(write), buffer] {
+        return write(buffer == nullptr ? std::span<std::byte>() : buffer->bytes());
+      };
+      start(std::move(task), [this, call, id](const Status& status) {
+        dirty_.insert(id);  // it may have been synced while only part of this was written
+        turns_.leave(id);
+        call->answer(status);
+      });
+    };
+    in_turn(call, id, Use::kWrite, kind, std::move(work));
   };
   if (bytes == 0) return run(nullptr);
-  buffers_->ask(bytes, [call, run](std::shared_ptr<Buffer> buffer) {
-    call->request.receive(buffer->bytes(), [call, run, buffer](const Status& received) {
+  buffers_->ask(bytes, [call, run = std::move(run)](const std::shared_ptr<Buffer>& buffer) mutable {
+    call->request.receive(buffer->bytes(), [call, run = std::move(run), buffer](const Status& received) mutable {
       received.is_ok() ? run(buffer) : call->fail(received);
     });
   });

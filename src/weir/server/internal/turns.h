@@ -9,8 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <utility>
 
@@ -45,7 +45,7 @@ class Turns {
     Task task;
   };
   struct Queue {
-    std::deque<Waiting> waiting;
+    std::list<Waiting> waiting;  // takes no memory while nobody waits
     std::size_t at_work = 0;
     Kind kind = Kind::kAlone;  // of those at work
     bool is_running = false;   // run() is at work further up the stack: it goes on
