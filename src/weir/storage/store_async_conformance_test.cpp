@@ -261,31 +261,41 @@ TEST_P(StoreConformance, StoppingCompletesEveryBatchOnce) {
 
 class FaultyHome final : public StoreHome {
  public:
-  explicit FaultyHome(runtime::Duration most_delay) : most_delay_(most_delay) {}
+  FaultyHome(bool is_on_disk, runtime::Duration most_delay) : is_on_disk_(is_on_disk), most_delay_(most_delay) {}
   Result<std::unique_ptr<Store>> open(Offset capacity_bytes) override {
-    WEIR_TRY(std::unique_ptr<Store> memory, make_memory_store({.capacity_bytes = capacity_bytes}));
-    return std::unique_ptr<Store>(std::make_unique<FaultyStore>(std::shared_ptr<Store>(std::move(memory)),
+    WEIR_TRY(std::unique_ptr<Store> store,
+             is_on_disk_ ? open_disk_store(directory_.path()) : make_memory_store({.capacity_bytes = capacity_bytes}));
+    return std::unique_ptr<Store>(std::make_unique<FaultyStore>(std::shared_ptr<Store>(std::move(store)),
                                                                 std::make_shared<Faults>(FaultOptions{}),
                                                                 FaultyTimes{most_delay_, testing::choose_seed()}));
   }
 
  private:
+  testing::TemporaryDirectory directory_;
+  bool is_on_disk_;
   runtime::Duration most_delay_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Faulty, StoreConformance,
-    ::testing::Values(StoreCase{.name = "at_once",
-                                .make_home = [] { return std::make_unique<FaultyHome>(runtime::Duration{}); },
-                                .many_subfiles = 500},
-                      StoreCase{.name = "out_of_order",
-                                .make_home = [] { return std::make_unique<FaultyHome>(std::chrono::microseconds(50)); },
-                                .many_subfiles = 100}),
-    StoreCaseName{});
+StoreCase faulty_case(std::string name, bool is_on_disk, runtime::Duration most_delay, Offset many_subfiles) {
+  return {.name = std::move(name),
+          .make_home = [=] { return std::make_unique<FaultyHome>(is_on_disk, most_delay); },
+          .is_durable = is_on_disk,
+          .has_capacity = !is_on_disk,
+          .far_offset = is_on_disk ? Offset{1} << 43 : Offset{1} << 50,
+          .many_subfiles = many_subfiles};
+}
+
+INSTANTIATE_TEST_SUITE_P(Faulty, StoreConformance,
+                         ::testing::Values(faulty_case("at_once", false, {}, 500),
+                                           faulty_case("out_of_order", false, std::chrono::microseconds(50), 100),
+                                           faulty_case("disk_at_once", true, {}, 50),
+                                           faulty_case("disk_out_of_order", true, std::chrono::microseconds(50), 50)),
+                         StoreCaseName{});
 
 class VolatileHome final : public StoreHome {
  public:
-  Result<std::unique_ptr<Store>> open(Offset) override {
+  Result<std::unique_ptr<Store>> open(Offset capacity_bytes) override {
+    disk_->capacity_bytes = capacity_bytes > 0 ? capacity_bytes : VolatileDisk::kUnlimited;
     return std::unique_ptr<Store>(std::make_unique<VolatileStore>(std::make_shared<Power>(), disk_));
   }
 
@@ -297,7 +307,6 @@ INSTANTIATE_TEST_SUITE_P(Volatile, StoreConformance,
                          ::testing::Values(StoreCase{.name = "plain",
                                                      .make_home = [] { return std::make_unique<VolatileHome>(); },
                                                      .is_durable = true,
-                                                     .has_capacity = false,
                                                      .many_subfiles = 500}),
                          StoreCaseName{});
 

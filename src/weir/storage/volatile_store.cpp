@@ -8,8 +8,6 @@
 namespace weir::storage {
 namespace {
 
-constexpr std::size_t kSectorBytes = 512;
-
 template <typename Piece>
 Status check_inside(const char* operation, const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
@@ -26,10 +24,10 @@ Status check_inside(const char* operation, Offset from, Offset to) {
 }
 
 void clear_behind(VolatileDisk::Subfile& subfile, Offset length) {
-  constexpr auto kPage = static_cast<Offset>(VolatileDisk::kPageBytes);
-  subfile.pages.erase(subfile.pages.lower_bound(ceil_div(length, kPage)), subfile.pages.end());
-  if (const auto last = subfile.pages.find(length / kPage); last != subfile.pages.end()) {
-    std::fill(last->second.begin() + length % kPage, last->second.end(), std::byte{0});
+  constexpr auto kSector = static_cast<Offset>(VolatileDisk::kSectorBytes);
+  subfile.sectors.erase(subfile.sectors.lower_bound(ceil_div(length, kSector)), subfile.sectors.end());
+  if (const auto last = subfile.sectors.find(length / kSector); last != subfile.sectors.end()) {
+    std::fill(last->second.begin() + length % kSector, last->second.end(), std::byte{0});
   }
 }
 
@@ -102,22 +100,25 @@ void VolatileDisk::survive(Survival survival, std::mt19937_64& random) {
     Subfile subfile{{}, shape->length, shape->file_end};
     for (const Subfile* source : {before, after}) {
       if (source == nullptr) continue;
-      for (const auto& page : source->pages) {
-        if (page.first * static_cast<Offset>(kPageBytes) < shape->length) subfile.pages.try_emplace(page.first);
+      for (const auto& sector : source->sectors) {
+        if (sector.first * static_cast<Offset>(kSectorBytes) < shape->length) subfile.sectors.try_emplace(sector.first);
       }
     }
-    for (auto& [number, page] : subfile.pages) {
-      for (std::size_t at = 0; at < kPageBytes; at += kSectorBytes) {
-        const Subfile* from = is_new() ? after : before;
-        if (from == nullptr || !from->pages.contains(number)) continue;
-        std::copy_n(from->pages.at(number).begin() + static_cast<std::ptrdiff_t>(at), kSectorBytes,
-                    page.begin() + static_cast<std::ptrdiff_t>(at));
-      }
+    for (auto& [number, sector] : subfile.sectors) {
+      const Subfile* from = is_new() ? after : before;
+      if (from == nullptr) continue;
+      if (const auto found = from->sectors.find(number); found != from->sectors.end()) sector = found->second;
     }
     clear_behind(subfile, subfile.length);
     left.emplace(entry.first, std::move(subfile));
   }
   now = durable = std::move(left);
+}
+
+Offset VolatileDisk::used_bytes() const {
+  Offset used = 0;
+  for (const auto& entry : now) used += entry.second.stored_bytes();
+  return used;
 }
 
 VolatileStore::VolatileStore(std::shared_ptr<Power> power, std::shared_ptr<VolatileDisk> disk)
@@ -135,33 +136,48 @@ Status VolatileStore::run(op::Any& operation) {
   return std::visit([this](auto& what) { return run(what); }, operation);
 }
 
+Status VolatileStore::take_sector(const char* operation, Offset& used) const {
+  constexpr auto kSector = static_cast<Offset>(VolatileDisk::kSectorBytes);
+  if (used + kSector > disk_->capacity_bytes) {
+    return {ErrorCode::kNoSpace,
+            concat(operation, ": the simulated disk is full: ", used, " bytes used of ", disk_->capacity_bytes)};
+  }
+  used += kSector;
+  return Status::ok();
+}
+
 Status VolatileStore::run(const op::Read& read) {
   WEIR_RETURN_IF_ERROR(check_inside("read", read.pieces));
   const auto found = disk_->now.find(read.id);
   for (const ReadPiece& piece : read.pieces) {
     std::fill(piece.memory.begin(), piece.memory.end(), std::byte{0});
     if (found == disk_->now.end()) continue;
-    VolatileDisk::Subfile::for_pages(piece.offset, piece.memory.size(),
-                                     [&](Offset number, std::size_t at, std::size_t done, std::size_t count) {
-                                       const auto page = found->second.pages.find(number);
-                                       if (page == found->second.pages.end()) return;
-                                       std::copy_n(page->second.data() + at, count, piece.memory.data() + done);
-                                     });
+    VolatileDisk::Subfile::for_sectors(piece.offset, piece.memory.size(),
+                                       [&](Offset number, std::size_t at, std::size_t done, std::size_t count) {
+                                         const auto sector = found->second.sectors.find(number);
+                                         if (sector == found->second.sectors.end()) return;
+                                         std::copy_n(sector->second.data() + at, count, piece.memory.data() + done);
+                                       });
   }
   return Status::ok();
 }
 
+// As on any disk, a write that finds the disk full has written its first part.
 Status VolatileStore::run(const op::Write& write) {
   WEIR_RETURN_IF_ERROR(check_inside("write", write.pieces));
   WEIR_RETURN_IF_ERROR(check_inside("write", 0, write.file_end));
   VolatileDisk::Subfile& subfile = disk_->now[write.id];
+  Offset used = disk_->used_bytes();
+  Status status;
   for (const WritePiece& piece : write.pieces) {
-    if (piece.memory.empty()) continue;
-    VolatileDisk::Subfile::for_pages(
+    VolatileDisk::Subfile::for_sectors(
         piece.offset, piece.memory.size(), [&](Offset number, std::size_t at, std::size_t done, std::size_t count) {
-          std::copy_n(piece.memory.data() + done, count, subfile.pages[number].data() + at);
+          if (status.is_ok() && !subfile.sectors.contains(number)) status = take_sector("write", used);
+          if (!status.is_ok()) return;
+          std::copy_n(piece.memory.data() + done, count, subfile.sectors[number].data() + at);
+          subfile.length = std::max(subfile.length, piece.offset + static_cast<Offset>(done + count));
         });
-    subfile.length = std::max(subfile.length, piece.offset + static_cast<Offset>(piece.memory.size()));
+    if (!status.is_ok()) return status;
   }
   subfile.file_end = std::max(subfile.file_end, write.file_end);
   return Status::ok();
@@ -180,10 +196,19 @@ Status VolatileStore::run(const op::Truncate& truncate) {
 Status VolatileStore::run(const op::Reserve& reserve) {
   WEIR_RETURN_IF_ERROR(check_inside("reserve", reserve.from, reserve.to));
   if (reserve.from == reserve.to) return Status::ok();
+  const auto bytes = static_cast<std::size_t>(reserve.to - reserve.from);
+  const auto found = disk_->now.find(reserve.id);
+  Offset used = disk_->used_bytes();
+  Status status;
+  VolatileDisk::Subfile::for_sectors(reserve.from, bytes, [&](Offset number, std::size_t, std::size_t, std::size_t) {
+    const bool is_there = found != disk_->now.end() && found->second.sectors.contains(number);
+    if (status.is_ok() && !is_there) status = take_sector("reserve", used);
+  });
+  WEIR_RETURN_IF_ERROR(status);
   VolatileDisk::Subfile& subfile = disk_->now[reserve.id];
-  VolatileDisk::Subfile::for_pages(
-      reserve.from, static_cast<std::size_t>(reserve.to - reserve.from),
-      [&](Offset number, std::size_t, std::size_t, std::size_t) { subfile.pages.try_emplace(number); });
+  VolatileDisk::Subfile::for_sectors(reserve.from, bytes, [&](Offset number, std::size_t, std::size_t, std::size_t) {
+    subfile.sectors.try_emplace(number);
+  });
   return Status::ok();
 }
 
@@ -195,8 +220,7 @@ Status VolatileStore::run(const op::Sync& sync) {
 Status VolatileStore::run(op::Info& info) {
   const auto found = disk_->now.find(info.id);
   if (found == disk_->now.end()) return Status::ok();
-  const auto stored = static_cast<Offset>(found->second.pages.size() * VolatileDisk::kPageBytes);
-  info.result = {found->second.length, found->second.file_end, stored};
+  info.result = {found->second.length, found->second.file_end, found->second.stored_bytes()};
   return Status::ok();
 }
 
@@ -206,7 +230,7 @@ Status VolatileStore::run(const op::Remove& remove) {
 }
 
 Status VolatileStore::run(op::GetUsage& usage) {
-  usage.result = {Offset{1} << 40, 0, static_cast<Offset>(disk_->now.size())};
+  usage.result = {disk_->capacity_bytes, disk_->used_bytes(), static_cast<Offset>(disk_->now.size())};
   return Status::ok();
 }
 

@@ -60,23 +60,28 @@ class Power {
 
 /// What a VolatileStore keeps.
 struct VolatileDisk {
-  static constexpr std::size_t kPageBytes = 4096;
+  /// What is written as a whole or not at all when the power fails, and the unit in which space is taken.
+  static constexpr std::size_t kSectorBytes = 512;
   struct Subfile {
-    std::map<Offset, std::array<std::byte, kPageBytes>> pages;  ///< By number; those that are not there are zero.
+    std::map<Offset, std::array<std::byte, kSectorBytes>> sectors;  ///< By number; missing ones are zero.
     Offset length = 0;
     Offset file_end = 0;
 
-    /// Calls `visit(page number, offset in the page, bytes before, bytes in it)` for the pages of a range.
+    [[nodiscard]] Offset stored_bytes() const { return static_cast<Offset>(sectors.size() * kSectorBytes); }
+    /// Calls `visit(sector number, offset in the sector, bytes before, bytes in it)` for the sectors of a range.
     template <typename Visit>
-    static void for_pages(Offset offset, std::size_t size, Visit visit) {
+    static void for_sectors(Offset offset, std::size_t size, Visit visit) {
       for (std::size_t done = 0; done < size;) {
         const auto at = static_cast<std::size_t>(offset) + done;
-        const std::size_t count = std::min(kPageBytes - at % kPageBytes, size - done);
-        visit(static_cast<Offset>(at / kPageBytes), at % kPageBytes, done, count);
+        const std::size_t count = std::min(kSectorBytes - at % kSectorBytes, size - done);
+        visit(static_cast<Offset>(at / kSectorBytes), at % kSectorBytes, done, count);
         done += count;
       }
     }
   };
+  static constexpr Offset kUnlimited = Offset{1} << 40;
+
+  Offset capacity_bytes = kUnlimited;  ///< Writes that need more space fail with kNoSpace.
   std::map<SubfileId, Subfile> now;
   std::map<SubfileId, Subfile> durable;
   std::vector<KeptFence> fences;
@@ -85,6 +90,7 @@ struct VolatileDisk {
   explicit VolatileDisk(runtime::Random& random = *runtime::system_runtime().random);
   /// What is left becomes all there is: of each subfile, sector by sector what was durable or what was there.
   void survive(Survival survival, std::mt19937_64& random);
+  [[nodiscard]] Offset used_bytes() const;
 };
 
 class VolatileStore final : public internal::ImmediateStore {
@@ -96,6 +102,8 @@ class VolatileStore final : public internal::ImmediateStore {
 
  private:
   Status run(op::Any& operation) override;
+  /// Space for one more sector; `used` counts it.
+  Status take_sector(const char* operation, Offset& used) const;
   Status run(const op::Read& read);
   Status run(const op::Write& write);
   Status run(const op::Truncate& truncate);
