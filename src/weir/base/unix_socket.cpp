@@ -71,20 +71,21 @@ bool send_descriptors(int connection, std::span<const int> descriptors) {
 
 bool receive_descriptors(int connection, std::span<Descriptor> descriptors) {
   Message message;
-  if (uninterrupted([&] { return recvmsg(connection, &message.header, MSG_CMSG_CLOEXEC); }) != 1) return false;
-  const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
-  if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
-    return descriptors.empty();
-  // Whatever came is ours to close, also if it is more or less than was expected, as when this process has no room for
-  // all.
-  const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  const ssize_t bytes = uninterrupted([&] { return recvmsg(connection, &message.header, MSG_CMSG_CLOEXEC); });
+  if (bytes < 0) return false;
+  // Whatever came is ours to close, also with a message of no bytes, and if it is more or less than was expected, as when
+  // this process has no room for all.
   Descriptor came[kMostDescriptors];
+  std::size_t count = 0;
+  const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
+  if (control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
+    count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
   for (std::size_t i = 0; i < count && i < kMostDescriptors; ++i) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(control) + i * sizeof(int), sizeof number);
     came[i] = Descriptor(number);
   }
-  if (count != descriptors.size()) return false;
+  if (bytes != 1 || count != descriptors.size()) return false;
   for (std::size_t i = 0; i < count; ++i) descriptors[i] = std::move(came[i]);
   return true;
 }
