@@ -31,7 +31,8 @@ Descriptor reopen_for_reading(int descriptor) {
 Result<Handed> open_memory(int process, const Shown& memory, const Shown& lifeline) {
   const auto open_shown = [process](const Shown& shown, int mode) -> Result<Descriptor> {
     const std::string path = concat("/proc/", process, "/fd/", shown.number);
-    Descriptor opened(open(path.c_str(), mode | O_CLOEXEC));
+    // It may be anything: a pipe that nobody writes to must not keep us waiting, a terminal must not become ours.
+    Descriptor opened(open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!opened.is_open()) {
       return os_error(errno == ENOENT ? ErrorCode::kUnavailable : ErrorCode::kPermission,
                       concat("handover of memory: ", path));
@@ -57,7 +58,8 @@ Result<Handed> fetch_memory(const std::string& socket_name, std::span<const std:
   if (!make_abstract(socket_name, address)) {
     return invalid_argument(concat("handover: \"", socket_name, "\" is not the name of a socket"));
   }
-  const Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  // Whoever has the socket may accept nobody: connecting must not wait for that beyond the deadline.
+  const Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection.is_open()) return unavailable("socket");
   if (uninterrupted([&] { return connect(connection.get(), address.get(), address.bytes); }) != 0)
     return unavailable("connect");

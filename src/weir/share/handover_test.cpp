@@ -1,6 +1,9 @@
 #include <weir/share/handover.h>
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,9 @@
 
 #include <weir/base/testing/matchers.h>
 #include <weir/base/testing/signal_storm.h>
+#include <weir/base/testing/temporary_directory.h>
+#include <weir/base/text.h>
+#include <weir/base/unix_socket.h>
 #include <weir/share/handover_server.h>
 #include <weir/share/life.h>
 #include <weir/share/lifeline.h>
@@ -185,6 +191,33 @@ TEST_F(HandoverTest, AServerThatIsGoneIsUnavailable) {
   server.reset();
   EXPECT_THAT(fetch(socket, *token), StatusIs(ErrorCode::kUnavailable));
   EXPECT_THAT(fetch("", *token), StatusIs(ErrorCode::kInvalidArgument));
+}
+
+// The client goes on by message.
+TEST_F(HandoverTest, ASocketThatAcceptsNobodyKeepsNobodyWaiting) {
+  const HandoverServer::Token token(HandoverServer::kTokenBytes);
+  const std::string name = concat("weir-handover-test-", getpid());
+  UnixAddress address;
+  ASSERT_TRUE(make_abstract(name, address));
+  const Descriptor listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), address.get(), address.bytes), 0);
+  ASSERT_EQ(listen(listener.get(), 0), 0);
+  std::vector<Descriptor> queue;
+  do {
+    queue.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  } while (connect(queue.back().get(), address.get(), address.bytes) == 0);
+  EXPECT_THAT(fetch(name, token), StatusIs(ErrorCode::kUnavailable));
+}
+
+// A lifeline that is a pipe without a writer.
+TEST_F(HandoverTest, AServerThatShowsAPipeKeepsNobodyWaiting) {
+  const testing::TemporaryDirectory directory;
+  const std::string path = directory.path() + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const Descriptor pipe(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const auto handed = open_memory(getpid(), *Shown::of(memory.get()), *Shown::of(pipe.get()));
+  ASSERT_THAT(handed, IsOk());
+  EXPECT_THAT(Lifeline::map(handed->lifeline.get()), StatusIs(ErrorCode::kCorrupt));
 }
 
 TEST_F(HandoverTest, ManyFetchAtOnce) {

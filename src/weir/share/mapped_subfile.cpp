@@ -67,7 +67,8 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
   struct ::stat info {};
   if (::fstat(descriptor, &info) != 0) return system_error("fstat");
   if (info.st_size < kControlBytes) return corrupt("memory of a subfile: too short");
-  const Offset room = std::min(std::max(2 * (info.st_size - kDataStart), kLeastRoom), kMappableBytes);
+  const Offset bytes = std::min<Offset>(info.st_size - kDataStart, kMappableBytes);  // a server may say any length
+  const Offset room = std::min(std::max(2 * bytes, kLeastRoom), kMappableBytes);
   const int flags = ::fcntl(descriptor, F_GETFL);
   if (flags < 0) return system_error("fcntl");
   const bool is_writable = (flags & O_ACCMODE) == O_RDWR;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -155,6 +156,15 @@ TEST_F(MappedSubfileTest, MemoryForReadingIsReadAndNeverWritten) {
   EXPECT_EQ((*mapped)->touched(0, 10), MappedSubfile::Touched::kAll);
   EXPECT_FALSE((*mapped)->is_full(0, 10));
   EXPECT_FALSE((*(*mapped)->longer(4 * whole->room()))->is_full(0, 10));
+}
+
+TEST_F(MappedSubfileTest, OfTheLongestFilesJustSoMuchIsMapped) {
+  const int endless = ::memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(endless, std::numeric_limits<off_t>::max()), 0);
+  const auto mapped = MappedSubfile::map(endless, lifeline, 1);
+  ASSERT_THAT(mapped, IsOk());
+  EXPECT_EQ((*mapped)->room(), kMappableBytes);
+  ::close(endless);
 }
 
 TEST_F(MappedSubfileTest, FilesTooShortForControlAreRefused) {
