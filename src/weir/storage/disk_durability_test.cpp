@@ -135,6 +135,14 @@ TEST_F(DiskDurabilityTest, FencesAreReplacedAsAWhole) {
   EXPECT_THAT(Blocking(*store).kept_fences(), IsOkAndHolds(second));
 }
 
+// Not read into memory, either.
+TEST_F(DiskDurabilityTest, FencesOfATerabyteAreDamaged) {
+  const auto store = open();
+  ASSERT_THAT(Blocking(*store).keep_fences(std::vector<KeptFence>{{kOne, 5}}), IsOk());
+  std::filesystem::resize_file(directory() + "/fences", std::uintmax_t{1} << 40);
+  EXPECT_THAT(Blocking(*store).kept_fences(), StatusIs(ErrorCode::kCorrupt));
+}
+
 // A crash in the middle of a sync left a sum behind the length that counts.  The subfile must not grow over it.
 TEST_F(DiskDurabilityTest, SumsBehindTheEndAreClearedDurablyWhenOpened) {
   ASSERT_THAT(internal::write(*open(), kOne, 0, bytes()), IsOk());  // synced when the store is closed

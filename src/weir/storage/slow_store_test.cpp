@@ -144,6 +144,13 @@ TEST_F(SlowStoreTest, LetsNobodyAroundTheHead) {
   EXPECT_FALSE(shared->has_value());
 }
 
+// A server could tell such a name to its clients.
+TEST(StoreSpecTest, AMillionDisksAreNoneSlowedDown) {
+  std::string name;
+  for (int i = 0; i < 1'000'000; ++i) name += "slow:";
+  EXPECT_THAT(StoreSpec::parse(name + "memory"), StatusIs(ErrorCode::kInvalidArgument));
+}
+
 TEST(StoreSpecTest, ParsesWhatUsersWrite) {
   EXPECT_THAT(StoreSpec::parse("memory"), IsOkAndHolds(StoreSpec{}));
   EXPECT_THAT(StoreSpec::parse("disk:/a?b"), IsOkAndHolds(StoreSpec{"/a?b"}));

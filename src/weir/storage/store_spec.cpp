@@ -89,8 +89,10 @@ Result<StoreSpec> StoreSpec::parse(std::string_view text) {
   if (!text.starts_with(kSlow)) return invalid_argument(concat("unknown store '", text, "'; write ", kForms));
   const std::string_view rest = text.substr(kSlow.size());
   const std::size_t question = rest.rfind('?');
-  Result<StoreSpec> inner = parse(rest.substr(0, question));
-  if (!inner.is_ok() || inner->slow) {
+  // Looked at first: a name that a server tells may have it a million times.
+  const bool is_nested = rest.starts_with(kSlow);
+  Result<StoreSpec> inner = is_nested ? StoreSpec{} : parse(rest.substr(0, question));
+  if (is_nested || !inner.is_ok()) {
     return invalid_argument(concat("store '", text, "': slow: goes in front of memory or disk:DIR"));
   }
   WEIR_TRY(inner->slow, parse_slow(text, question == std::string_view::npos ? "" : rest.substr(question + 1)));

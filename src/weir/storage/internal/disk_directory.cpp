@@ -21,6 +21,7 @@ namespace weir::storage::internal {
 namespace {
 
 constexpr std::string_view kVersionLine = "weir disk store, version 3\n";
+constexpr Offset kMostFencesBytes = Offset{64} << 20;
 constexpr std::size_t kMostSettingsBytes = 4096;
 constexpr int kFolders = 256;  // 00 to ff
 
@@ -156,6 +157,9 @@ Result<std::vector<KeptFence>> DiskDirectory::load_fences() const {
   std::vector<KeptFence> fences;
   if (!file) return fences;
   WEIR_TRY(const struct stat status, file_status(file->get(), path));
+  if (status.st_size > kMostFencesBytes) {
+    return corrupt(fmt::format("{} is damaged: it is too long; if no relayout was interrupted, remove it", path));
+  }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   WEIR_RETURN_IF_ERROR(read_or_zero(file->get(), path, text.data(), text.size(), 0));
   std::istringstream lines(text);
