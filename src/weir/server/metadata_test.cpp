@@ -686,5 +686,33 @@ TEST(MetadataPropertyTest, NumbersAreNotUsedAgainAfterTheStoreWasClosed) {
   }
 }
 
+// Before, the path of such a directory grew until there was no memory left.
+TEST(DamagedMetadataTest, DirectoriesThatFormACircleAreDamage) {
+  for (const int depth : {1, 2, 3, 7}) {
+    SCOPED_TRACE(depth);
+    const auto store = storage::make_memory_key_value();
+    const auto metadata = Metadata::open(*store, {});
+    ASSERT_THAT(metadata, IsOk());
+    std::vector<FileNumber> numbers;
+    std::string path;
+    for (int i = 0; i < depth; ++i) {
+      path += "/d";
+      const auto made = (*metadata)->make_directory(directory_request(path), kSuperuser);
+      ASSERT_THAT(made, IsOk());
+      numbers.push_back(made->file);
+    }
+    const auto first = store->get(record_key(numbers.front()));
+    ASSERT_THAT(first, IsOk());
+    auto record = decode_record(**first);
+    ASSERT_THAT(record, IsOk());
+    record->parent = numbers.back();
+    storage::Batch batch;
+    batch.put(record_key(numbers.front()), encode_record(*record));
+    ASSERT_THAT(store->apply(batch, false), IsOk());
+    EXPECT_THAT((*metadata)->all_files({}), StatusIs(ErrorCode::kCorrupt, HasSubstr("below itself")));
+    EXPECT_THAT((*metadata)->named(numbers.back()), StatusIs(ErrorCode::kCorrupt));
+  }
+}
+
 }  // namespace
 }  // namespace weir::server::internal

@@ -1,6 +1,7 @@
 #include <weir/server/internal/metadata.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -282,8 +283,13 @@ Result<bool> Metadata::is_empty(FileNumber directory) {
 Result<std::string> Metadata::path_of(const Record& record) {
   std::string path;
   Record at = record;
-  while (at.attributes.file != kRoot) {
+  FileNumber passed = 0;  // damaged records can form a circle, which comes back to it
+  for (std::uint64_t steps = 1; at.attributes.file != kRoot; ++steps) {
     path = concat('/', at.name, path);
+    if (at.parent == passed) {
+      return corrupt(concat("metadata: directory ", passed, " is below itself: the records are damaged"));
+    }
+    if (std::has_single_bit(steps)) passed = at.parent;
     WEIR_TRY(Record up, load(at.parent));
     at = std::move(up);
   }
