@@ -10,6 +10,8 @@ namespace {
 
 constexpr Offset kMostPerRound = Offset{1} << 30;  // groups count bytes by int
 constexpr Offset kBlock = Offset{16} << 10;
+// Far more than can pay, and rounds are counted by int.
+constexpr Offset kMostRounds = Offset{1} << 24;
 
 Range hull_of(const std::vector<Share>& shares) {
   Range hull{kMaxBytes, 0};
@@ -60,6 +62,7 @@ double two_phase_seconds(const model::Io& costs, const CollectiveFacts& facts) {
 std::string obstacle(const CollectiveFacts& facts) {
   if (facts.shares.size() < 2) return "there is one rank";
   if (facts.domains.owners == 0) return "there are no bytes";
+  if (ceil_div(facts.domains.width, facts.domains.window) > kMostRounds) return "it would take too many rounds";
   if (!facts.is_write) return {};
   if (!facts.are_disjoint) return "views of ranks have bytes in common, or it is not known that they have none";
   Offset bytes = 0;

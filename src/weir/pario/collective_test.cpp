@@ -149,6 +149,16 @@ TEST(ChooseTest, WritesWithGapsOrOverlapsGoAlone) {
   EXPECT_EQ(choose(overlaps, Method::kTwoPhase).method, Method::kTwoPhase);
 }
 
+// Rounds are counted by int: of more than it holds, none would be made.
+TEST(ChooseTest, TooManyRoundsGoAlone) {
+  CollectiveFacts facts = facts_for(4, 16 * kMiB, 8, false, true);
+  facts.shares[1].file.to = Offset{1} << 34;
+  facts.domains = divide(facts.shares, {.most_owners = 1, .window = 1});
+  const CollectiveChoice choice = choose(facts, Method::kTwoPhase);
+  EXPECT_EQ(choice.method, Method::kAlone);
+  EXPECT_THAT(choice.why, HasSubstr("too many rounds"));
+}
+
 TEST(ChooseTest, CostsDecide) {
   model::Io costs;
   costs.ranks.exchange_byte_seconds = 1e-6;
