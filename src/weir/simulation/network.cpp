@@ -303,7 +303,7 @@ class SimulatedListener final : public net::Listener {
     if (key.bytes != (is_server ? key_ : key_.for_clients()).bytes)
       return Status(ErrorCode::kPermission, "the keys differ");
     const net::PeerId peer = network_.next_peer_++;
-    peers_[peer] = {line, is_server};
+    peers_[peer] = {line, network_.identity_of(line->process(End::kCaller), is_server)};
     line->set_on_break(End::kListener, [this, peer] { disconnect(peer); });
     return peer;
   }
@@ -335,7 +335,7 @@ class SimulatedListener final : public net::Listener {
   std::unique_ptr<net::Caller> caller_;
   struct Peer {
     std::shared_ptr<Line> line;
-    bool is_server = false;
+    net::Identity identity;
   };
   std::map<net::PeerId, Peer> peers_;
   std::map<net::PeerId, std::vector<std::weak_ptr<SimulatedCall>>> calls_;
@@ -348,11 +348,14 @@ namespace {
 
 class SimulatedRequest final : public net::Request::Impl {
  public:
-  SimulatedRequest(SimulatedListener& listener, net::PeerId peer, bool is_server, std::shared_ptr<Line> line,
+  SimulatedRequest(SimulatedListener& listener, net::PeerId peer, net::Identity identity, std::shared_ptr<Line> line,
                    std::shared_ptr<ConnectionState> caller, std::shared_ptr<SimulatedCall> call)
-      : listener_(listener), peer_(peer), line_(std::move(line)), caller_(std::move(caller)), call_(std::move(call)) {
-    identity_.is_server = is_server;
-  }
+      : listener_(listener),
+        peer_(peer),
+        line_(std::move(line)),
+        caller_(std::move(caller)),
+        call_(std::move(call)),
+        identity_(std::move(identity)) {}
   SimulatedRequest(const SimulatedRequest&) = delete;
   SimulatedRequest& operator=(const SimulatedRequest&) = delete;
   ~SimulatedRequest() override {
@@ -418,7 +421,7 @@ class SimulatedRequest final : public net::Request::Impl {
   std::shared_ptr<Line> line_;
   std::shared_ptr<ConnectionState> caller_;
   std::shared_ptr<SimulatedCall> call_;
-  net::Identity identity_ = net::Identity::of_this_process();
+  net::Identity identity_;
   std::shared_ptr<int> receiving_;
   bool is_answered_ = false;
 };
@@ -576,7 +579,7 @@ void SimulatedListener::take_call(net::PeerId peer, const std::shared_ptr<Line>&
   hold();
   // Shared only because tasks can be copied.  A task that never runs drops the request.
   auto request = std::make_shared<net::Request>(
-      std::make_unique<SimulatedRequest>(*this, peer, peers_.at(peer).is_server, line, caller, call));
+      std::make_unique<SimulatedRequest>(*this, peer, peers_.at(peer).identity, line, caller, call));
   loop_->post([this, request] { handler_.handle(std::move(*request)); });
 }
 
@@ -657,6 +660,16 @@ void Network::spare(const std::string& name) { process(name).dies_at = UINT64_MA
 bool Network::is_alive(const std::string& name) const {
   const auto found = processes_.find(name);
   return found == processes_.end() || found->second.is_alive;
+}
+
+void Network::set_identity(const std::string& name, net::Identity identity) {
+  process(name).identity = std::move(identity);
+}
+
+net::Identity Network::identity_of(const std::string& name, bool is_server) {
+  net::Identity identity = process(name).identity.value_or(net::Identity::of_this_process());
+  identity.is_server = is_server;
+  return identity;
 }
 
 std::uint64_t Network::sent_by(const std::string& name) const {

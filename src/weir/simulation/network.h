@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -62,6 +63,8 @@ class Network {
   /// Takes that back.
   void spare(const std::string& process);
   [[nodiscard]] bool is_alive(const std::string& process) const;
+  /// Who callers in this process are to listeners, from their next connection on; otherwise, the user of the program.
+  void set_identity(const std::string& process, net::Identity identity);
   /// So many messages have left the process.
   [[nodiscard]] std::uint64_t sent_by(const std::string& process) const;
 
@@ -72,6 +75,7 @@ class Network {
   struct Process {
     std::unique_ptr<internal::Endpoint> endpoint;
     bool is_alive = true;
+    std::optional<net::Identity> identity{};  // none: that of the program
     std::uint64_t sent = 0;
     std::uint64_t dies_at = UINT64_MAX;
   };
@@ -79,6 +83,7 @@ class Network {
   Process& process(const std::string& name);
   /// Counts a message, or kills its sender.  \returns false if it does not leave
   bool leaves(const std::string& sender);
+  [[nodiscard]] net::Identity identity_of(const std::string& process, bool is_server);
   [[nodiscard]] Duration random_delay() {
     return simulation_.random_between(options_.least_delay, options_.most_delay);
   }

@@ -7,6 +7,13 @@
 
 #include <sys/mman.h>
 
+// Clang says it another way than GCC.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <dlfcn.h>
 #include <sanitizer/common_interface_defs.h>
