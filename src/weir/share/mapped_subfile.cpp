@@ -43,13 +43,14 @@ std::size_t length_of(Offset room) { return static_cast<std::size_t>(kDataStart 
 }  // namespace
 
 MappedSubfile::MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<Lifeline> lifeline,
-                             std::uint64_t generation, std::uint64_t boot)
+                             std::uint64_t generation, std::uint64_t boot, bool is_verified)
     : base_(base),
       room_(room),
       is_writable_(is_writable),
       lifeline_(std::move(lifeline)),
       generation_(generation),
-      boot_(boot) {}
+      boot_(boot),
+      is_verified_(is_verified) {}
 
 MappedSubfile::~MappedSubfile() {
   ::munmap(base_, length_of(room_));
@@ -63,7 +64,8 @@ void MappedSubfile::keep(int descriptor) {
 }
 
 Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::shared_ptr<Lifeline> lifeline,
-                                                          std::uint64_t generation, std::uint64_t boot) {
+                                                          std::uint64_t generation, std::uint64_t boot,
+                                                          bool is_verified) {
   struct ::stat info {};
   if (::fstat(descriptor, &info) != 0) return system_error("fstat");
   if (info.st_size < kControlBytes) return corrupt("memory of a subfile: too short");
@@ -75,8 +77,8 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::map(int descriptor, std::s
   const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* base = ::mmap(nullptr, length_of(room), protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_error("mmap");
-  std::shared_ptr<MappedSubfile> mapped(
-      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable, std::move(lifeline), generation, boot));
+  std::shared_ptr<MappedSubfile> mapped(new MappedSubfile(static_cast<std::byte*>(base), room, is_writable,
+                                                          std::move(lifeline), generation, boot, is_verified));
   mapped->keep(descriptor);
   if (mapped->control().huge.load(std::memory_order_relaxed) == Control::kSlowHugePages) {
     HugePages::here().assume_slow();
@@ -97,8 +99,8 @@ Result<std::shared_ptr<MappedSubfile>> MappedSubfile::longer(Offset bytes) const
   // An old length of 0 leaves the old mapping as it is, for those who are using it.
   void* base = ::mremap(base_, 0, length_of(room), MREMAP_MAYMOVE);
   if (base == MAP_FAILED) return system_error("mremap");
-  std::shared_ptr<MappedSubfile> mapped(
-      new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_, generation_, boot_));
+  std::shared_ptr<MappedSubfile> mapped(new MappedSubfile(static_cast<std::byte*>(base), room, is_writable_, lifeline_,
+                                                          generation_, boot_, is_verified_));
   mapped->place_ = place_;
   mapped->keep(file_.get());
   return mapped;
@@ -127,6 +129,20 @@ void MappedSubfile::publish(Offset to, Offset file_end) {
   raise(control().length, to);
   raise(control().file_end, file_end);
   take_turn(control());
+}
+
+void MappedSubfile::seal(Offset from, Offset to) {
+  const BlockSums all = sums();
+  const Offset first = from / kBlockBytes;
+  const Offset end = ceil_div(std::min({to, room_, kSummedBytes}), kBlockBytes);
+  if (first >= end) return;
+  const Offset middle = begin_of(first * kBlockBytes, end * kBlockBytes) / kBlockBytes;
+  for (Offset i = first; i < end; ++i) {
+    const Offset block = i + (middle - first) < end ? i + (middle - first) : i + (middle - end);
+    if (!all.is_due(block)) continue;
+    // Where room was taken for some pages only, the server seals.
+    if (is_full(block * kBlockBytes, (block + 1) * kBlockBytes)) all.seal(block);
+  }
 }
 
 bool MappedSubfile::make_pages(Offset from, Offset to) {

@@ -12,6 +12,7 @@
 #include <weir/base/checked.h>
 #include <weir/base/descriptor.h>
 #include <weir/base/result.h>
+#include <weir/share/block_sums.h>
 #include <weir/share/lifeline.h>
 #include <weir/share/shared_memory.h>
 
@@ -22,7 +23,8 @@ class MappedSubfile {
  public:
   /// For reading only if the descriptor is.  \error kIoError, kCorrupt
   static Result<std::shared_ptr<MappedSubfile>> map(int descriptor, std::shared_ptr<Lifeline> lifeline,
-                                                    std::uint64_t generation, std::uint64_t boot = 0);
+                                                    std::uint64_t generation, std::uint64_t boot = 0,
+                                                    bool is_verified = false);
   /// The same memory, with room for `bytes`.
   [[nodiscard]] Result<std::shared_ptr<MappedSubfile>> longer(Offset bytes) const;
   ~MappedSubfile();
@@ -32,6 +34,11 @@ class MappedSubfile {
   [[nodiscard]] Control& control() const { return *reinterpret_cast<Control*>(base_); }
   [[nodiscard]] std::byte* data() const { return base_ + kDataStart; }
   [[nodiscard]] Offset room() const { return room_; }
+  /// The server keeps checksums: writes are declared to sums(), and what was read is verified.
+  [[nodiscard]] bool is_verified() const { return is_verified_; }
+  [[nodiscard]] BlockSums sums() const { return {base_, room_}; }
+  /// Seals blocks of [from, to) that were written; those first that other clients seal last.
+  void seal(Offset from, Offset to);
   [[nodiscard]] std::uint64_t generation() const { return generation_; }  ///< Of the connection that it came by.
   /// False if the server is gone: what is written to the memory then is lost.
   [[nodiscard]] bool is_alive() const { return lifeline_->is_alive(); }
@@ -66,7 +73,7 @@ class MappedSubfile {
 
  private:
   MappedSubfile(std::byte* base, Offset room, bool is_writable, std::shared_ptr<Lifeline> lifeline,
-                std::uint64_t generation, std::uint64_t boot);
+                std::uint64_t generation, std::uint64_t boot, bool is_verified);
   /// Of a new mapping: keeps a descriptor of its own, if there are few of them.
   void keep(int descriptor);
   [[nodiscard]] bool has_huge_pages() const;
@@ -81,6 +88,7 @@ class MappedSubfile {
   std::shared_ptr<Lifeline> lifeline_;
   std::uint64_t generation_;
   std::uint64_t boot_;
+  bool is_verified_;
   std::uint32_t place_ = 0;  // 0, 1/2, 1/4, 3/4, ... of 2^32: different for each that mapped it
   std::mutex mutex_;
   std::vector<bool> entered_;  // by chunk; guarded by mutex_

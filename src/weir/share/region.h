@@ -15,6 +15,7 @@
 #include <weir/base/aligned_memory.h>
 #include <weir/base/checked.h>
 #include <weir/base/result.h>
+#include <weir/share/block_sums.h>
 #include <weir/share/shared_memory.h>
 
 namespace weir::share {
@@ -42,6 +43,8 @@ class Region {
   [[nodiscard]] bool can_be_shared(bool for_writing, Peers peers) const noexcept {
     return descriptor_ >= 0 && (peers == Peers::kOwn || !for_writing || is_sealed_);
   }
+
+  [[nodiscard]] BlockSums sums() const noexcept { return {base_, mapped_}; }
 
   /// Maps at least `bytes`; data() may move.  \pre bytes <= kMappableBytes
   Status grow(Offset bytes);

@@ -5,6 +5,7 @@
 // Each subfile is one anonymous file, the *memory file*, that holds nothing else:
 //
 //   from 0                 Control, the control page; then a hole
+//   kControlBytes          words with checksums of blocks (block_sums.h), if the server verifies memory; otherwise a hole
 //   kDataStart + x         byte x of the subfile, so that each huge page holds two chunks
 //
 // The server's end is Region (region.h), Life (life.h) and HandoverServer (handover_server.h); the client's end is
@@ -49,6 +50,7 @@
 //   state, mapped_bytes, huge, touched, full    the server only
 //   mappings                                    clients only
 //   turns, length, file_end, claimed, made      both
+//   words of blocks                             both
 //
 // A client that maps for reading writes nothing.  The server keeps its own copy of all that it relies on and checks the
 // range of what it reads: a client that writes nonsense to the page damages this subfile only.  The file only grows, and
