@@ -494,6 +494,8 @@ std::vector<ServerStatus> FileSystem::server_status() const {
       if (counters->encrypts <= wire::Encrypts::MAX)
         one.encrypts = static_cast<ServerStatus::Encrypts>(counters->encrypts);
       one.squashes_root = counters->squashes_root;
+      one.verifies_memory = counters->verifies;
+      one.damaged_blocks = static_cast<std::int64_t>(counters->damaged_blocks);
     }
     all.push_back(std::move(one));
   }

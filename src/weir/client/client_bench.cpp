@@ -1,6 +1,7 @@
 // Small accesses, where every step of the client shows.
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,53 @@ BENCHMARK(BM_WriteRows)
     ->Args({0, 1})
     ->Args({1, 0})
     ->Args({0, 0})
+    ->UseRealTime();
+
+// Accesses of so many bytes to mapped memory with checksums and without: the ratio is what --verify-memory costs.
+struct VerifiedFile {
+  explicit VerifiedFile(benchmark::State& state)
+      : system(embedded({.capacity_bytes = Offset{1} << 28, .verifies_memory = state.range(0) != 0})) {
+    if (!system.is_ok()) return;
+    file = system->file_system().create("/file", *layout::parse("stripe(unit=64K, over=1)"));
+    if (file.is_ok()) view = file->linear();
+    is_made = view.is_ok() && view->write(0, memory).is_ok() && file->sync().is_ok();
+  }
+  Result<Embedded> system;
+  Result<File> file = Status(ErrorCode::kNotFound, "");
+  Result<View> view = Status(ErrorCode::kNotFound, "");
+  std::vector<std::byte> memory = std::vector<std::byte>(std::size_t{16} << 20, std::byte{1});
+  bool is_made = false;
+};
+
+template <typename Work>
+void access_verified(benchmark::State& state, Work work) {
+  VerifiedFile made(state);
+  if (!made.is_made) return state.SkipWithError("cannot make the file");
+  const std::span<std::byte> bytes = std::span(made.memory).first(static_cast<std::size_t>(state.range(1)));
+  for (auto _ : state) {
+    if (!work(made, bytes)) return state.SkipWithError("access");
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(1));
+}
+
+void BM_VerifiedRead(benchmark::State& state) {
+  access_verified(state, [](VerifiedFile& made, auto bytes) { return made.view->read(0, bytes).is_ok(); });
+}
+BENCHMARK(BM_VerifiedRead)->ArgNames({"verify", "bytes"})->ArgsProduct({{0, 1}, {64, 65536, 16 << 20}})->UseRealTime();
+
+void BM_VerifiedWrite(benchmark::State& state) {
+  access_verified(state, [](VerifiedFile& made, auto bytes) { return made.view->write(0, bytes).is_ok(); });
+}
+BENCHMARK(BM_VerifiedWrite)->ArgNames({"verify", "bytes"})->ArgsProduct({{0, 1}, {64, 65536, 16 << 20}})->UseRealTime();
+
+void BM_VerifiedWriteAndSync(benchmark::State& state) {
+  access_verified(state, [](VerifiedFile& made, auto bytes) {
+    return made.view->write(0, bytes).is_ok() && made.file->sync().is_ok();
+  });
+}
+BENCHMARK(BM_VerifiedWriteAndSync)
+    ->ArgNames({"verify", "bytes"})
+    ->ArgsProduct({{0, 1}, {65536, 16 << 20}})
     ->UseRealTime();
 
 void BM_Memcpy(benchmark::State& state) {

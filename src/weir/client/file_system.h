@@ -306,7 +306,9 @@ struct ServerStatus {
     kByMunge,
   } identifies = Identifies::kByKernel;
   enum class Encrypts : std::uint8_t { kBeyondLoopback, kAlways, kOnRequest } encrypts = Encrypts::kBeyondLoopback;
-  bool squashes_root = true;  ///< Callers that are root on another host act as nobody.
+  bool squashes_root = true;        ///< Callers that are root on another host act as nobody.
+  bool verifies_memory = false;     ///< Its mapped memory has checksums.
+  std::int64_t damaged_blocks = 0;  ///< Of mapped memory, found by them.
   /// Of a server that did not answer: how many files have bytes there, and some of their paths; nothing if server 0
   /// does not tell.
   std::optional<std::int64_t> unreachable_files{};

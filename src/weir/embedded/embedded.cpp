@@ -51,6 +51,7 @@ Result<Embedded> embedded(const EmbeddedOptions& options) {
     server.address = {concat("local:embedded-", instance, "-", i)};
     server.key = key;
     server.store = options.store;
+    server.verifies_memory = options.verifies_memory;
     server.capacity_bytes = options.capacity_bytes > 0 ? options.capacity_bytes : share_of_memory(options.servers);
     WEIR_TRY(auto started, server::Server::start(server));
     addresses.push_back(started->address());

@@ -11,6 +11,7 @@ struct EmbeddedOptions {
   std::string store = "memory";  ///< "memory" or "disk:DIR"
   Offset capacity_bytes = 0;     ///< Of each memory store; 0: half of the machine's memory over all.
   bool direct = true;            ///< See client::ConnectOptions.
+  bool verifies_memory = false;  ///< See server::Options.
 };
 
 /// A file system inside this process: the same servers, each in a thread, reached without a network.  They stop with

@@ -85,6 +85,7 @@ Result<std::unique_ptr<storage::Store>> open_plain_store(const Options& options,
   storage::MemoryStoreOptions memory;
   memory.capacity_bytes = options.capacity_bytes;
   memory.is_eager = options.is_eager;
+  memory.verifies = options.verifies_memory;
   memory.runtime = options.runtime;
   memory.pool_regions = storage::pool_regions_for(options.ahead_bytes, memory.pool_region_bytes);
   return storage::make_memory_store(memory);
@@ -299,6 +300,7 @@ void Server::Impl::answer_members(const CallPtr& call) const {
       target->store = options.store;
       target->store_id = store->id();
       target->keeps_about = store->capabilities().keeps_about;
+      target->verifies = store->capabilities().verifies;
     }
     answer.targets.push_back(std::move(target));
   }
@@ -313,7 +315,9 @@ void Server::Impl::answer_statistics(const CallPtr& call) {
   if (may_see_counts) {
     answer.views = io->view_count();
     answer.peers = clients.size();
+    answer.damaged_blocks = store->damaged_blocks();
   }
+  answer.verifies = store->capabilities().verifies;
   const net::Admission admission = listener->admission();
   answer.identifies = static_cast<wire::Identifies>(admission.identifies);
   answer.encrypts = static_cast<wire::Encrypts>(admission.encrypts);

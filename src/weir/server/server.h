@@ -34,7 +34,8 @@ struct Options {
   std::chrono::milliseconds fence_grace{15'000};
   /// A client that stops in the middle of a transfer for so long is dropped.
   std::chrono::milliseconds stall_limit{10'000};
-  bool squashes_root = true;  ///< Callers that are root on another host act as nobody.
+  bool squashes_root = true;     ///< Callers that are root on another host act as nobody.
+  bool verifies_memory = false;  ///< Memory that is shared has checksums: share/block_sums.h.
   runtime::Runtime runtime = runtime::system_runtime();
   net::Network* network = &net::system_network();
 };

@@ -394,6 +394,23 @@ TEST_P(ServerTest, SharesMemoryWhereTheStoreHasSome) {
   EXPECT_EQ(pwrite(memory, &seen, 1, share::kDataStart), -1) << "asked for reading only";
 }
 
+TEST_P(ServerTest, MemoryWithChecksumsIsForThoseWhoDeclareWrites) {
+  options.verifies_memory = true;
+  restart();
+  Peer client = peer();
+  ASSERT_THAT(client.call(write_pieces(9, {{0, 100000}}), Bytes(100000, std::byte{3})).status, IsOk());
+  for (const bool declares : {false, true}) {
+    wire::ShareT share;
+    share.subfile = subfile(9);
+    share.for_writing = true;
+    share.declares = declares;
+    const Answer answer = client.call(std::move(share));
+    ASSERT_THAT(answer.status, IsOk());
+    EXPECT_EQ(answer.head.answer.AsHandover()->possible, declares && GetParam() == "memory");
+    EXPECT_EQ(answer.head.answer.AsHandover()->verifies, declares && GetParam() == "memory");
+  }
+}
+
 TEST_P(ServerTest, ShowsDescriptorsToThoseWhoOpenThemThemselves) {
   Peer client = peer();
   ASSERT_THAT(client.call(write_pieces(9, {{0, 100000}}), Bytes(100000, std::byte{3})).status, IsOk());

@@ -40,6 +40,10 @@ Result<std::optional<std::span<std::byte>>> FaultyStore::map(SubfileId id, Offse
   return faults_->run("map", [&] { return inner().map(id, from, to, for_writing); });
 }
 
+Status FaultyStore::begin_write(SubfileId id, Offset from, Offset to, bool is_covered) {
+  return inner().begin_write(id, from, to, is_covered);
+}
+
 void FaultyStore::note_written(SubfileId id, Offset to, Offset file_end) { inner().note_written(id, to, file_end); }
 
 void FaultyStore::fence(SubfileId id, bool is_fenced) { inner().fence(id, is_fenced); }

@@ -80,8 +80,9 @@ class FaultyStore final : public internal::DelayedStore {
   /// Those of the store, but memory cannot be mapped where operations are delayed.
   [[nodiscard]] Capabilities capabilities() const override;
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override;
-  void note_written(SubfileId id, Offset to, Offset file_end) override;  // cannot fail, is not counted
-  void fence(SubfileId id, bool is_fenced) override;                     // likewise
+  Status begin_write(SubfileId id, Offset from, Offset to, bool is_covered) override;  // is not counted
+  void note_written(SubfileId id, Offset to, Offset file_end) override;                // cannot fail, is not counted
+  void fence(SubfileId id, bool is_fenced) override;                                   // likewise
   Result<std::optional<share::SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
                                                    share::Peers peers) override;
 

@@ -11,6 +11,7 @@
 
 #include <weir/base/descriptor.h>
 #include <weir/base/text.h>
+#include <weir/log/log.h>
 #include <weir/share/handover.h>
 #include <weir/storage/internal/immediate_store.h>
 #include <weir/storage/internal/memory_subfile.h>
@@ -20,6 +21,7 @@ namespace {
 
 using internal::MemorySource;
 using internal::MemorySubfile;
+using share::BlockSet;
 
 /// Says of which subfile and operation an error is.
 Status about(const char* operation, SubfileId id, const Status& status) {
@@ -44,22 +46,43 @@ Status check_pieces(const char* operation, SubfileId id, std::span<const Piece> 
   return Status::ok();
 }
 
+BlockSet blocks_of(std::span<const ReadPiece> pieces) {
+  Offset from = kMaxBytes;
+  Offset to = 0;
+  const auto end_of = [](const ReadPiece& piece) { return piece.offset + static_cast<Offset>(piece.memory.size()); };
+  for (const ReadPiece& piece : pieces) from = std::min(from, piece.offset), to = std::max(to, end_of(piece));
+  BlockSet blocks(from, to);
+  for (const ReadPiece& piece : pieces) blocks.add(piece.offset, end_of(piece));
+  return blocks;
+}
+
 class MemoryStore final : public internal::ImmediateStore {
  public:
-  MemoryStore(Offset capacity_bytes, const internal::PoolOptions& pool, bool is_eager)
-      : id_(pool.runtime.random->id()), source_{internal::Room{capacity_bytes}, internal::Pool{pool}} {
-    if (!is_eager) return;
+  MemoryStore(const MemoryStoreOptions& options, Offset capacity_bytes, const internal::PoolOptions& pool)
+      : id_(pool.runtime.random->id()),
+        source_{internal::Room{capacity_bytes}, internal::Pool{pool}, options.verifies} {
+    if (!options.is_eager) return;
     source_.pool.start();
     source_.note_room();
   }
 
-  [[nodiscard]] Capabilities capabilities() const override { return {.mappable = true, .shareable = true}; }
+  [[nodiscard]] Capabilities capabilities() const override {
+    return {.mappable = true, .shareable = true, .verifies = source_.verifies};
+  }
+  [[nodiscard]] std::uint64_t damaged_blocks() const override { return source_.damaged_blocks; }
 
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override {
     WEIR_RETURN_IF_ERROR(check_range("map", id, from, to));
     if (for_writing) return make(id).map(from, to, true);
     MemorySubfile* subfile = find(id);
-    return subfile != nullptr ? subfile->map(from, to, false) : std::nullopt;
+    if (subfile == nullptr) return std::optional<std::span<std::byte>>{};
+    WEIR_RETURN_IF_ERROR(tell("read", id, subfile->verify(BlockSet::of(from, to))));
+    return subfile->map(from, to, false);
+  }
+
+  Status begin_write(SubfileId id, Offset from, Offset to, bool is_covered) override {
+    MemorySubfile* subfile = find(id);
+    return subfile != nullptr ? tell("write", id, subfile->begin_write(from, to, is_covered)) : Status::ok();
   }
 
   void note_written(SubfileId id, Offset to, Offset file_end) override {
@@ -94,7 +117,7 @@ class MemoryStore final : public internal::ImmediateStore {
 
   Status run(const op::Read& read) {
     WEIR_RETURN_IF_ERROR(check_pieces("read", read.id, std::span(read.pieces)));
-    const MemorySubfile* subfile = find(read.id);
+    MemorySubfile* subfile = find(read.id);
     for (const ReadPiece& piece : read.pieces) {
       if (subfile != nullptr) {
         subfile->read(piece.offset, piece.memory);
@@ -102,7 +125,8 @@ class MemoryStore final : public internal::ImmediateStore {
         std::fill(piece.memory.begin(), piece.memory.end(), std::byte{0});
       }
     }
-    return Status::ok();
+    const bool is_verified = subfile != nullptr && subfile->is_verified();
+    return is_verified ? tell("read", read.id, subfile->verify(blocks_of(read.pieces))) : Status::ok();
   }
 
   Status run(const op::Write& write) {
@@ -110,7 +134,7 @@ class MemoryStore final : public internal::ImmediateStore {
     WEIR_RETURN_IF_ERROR(check_range("write", write.id, 0, write.file_end));
     MemorySubfile& subfile = make(write.id);
     for (const WritePiece& piece : write.pieces)
-      WEIR_RETURN_IF_ERROR(about("write", write.id, subfile.write(piece.offset, piece.memory)));
+      WEIR_RETURN_IF_ERROR(tell("write", write.id, subfile.write(piece.offset, piece.memory)));
     subfile.note_written(0, write.file_end);
     return Status::ok();
   }
@@ -120,7 +144,7 @@ class MemoryStore final : public internal::ImmediateStore {
     WEIR_RETURN_IF_ERROR(check_range("truncate", id, 0, length));
     WEIR_RETURN_IF_ERROR(check_range("truncate", id, 0, file_end));
     if (length == 0 && file_end == 0 && find(id) == nullptr) return Status::ok();
-    return about("truncate", id, make(id).truncate(length, file_end));
+    return tell("truncate", id, make(id).truncate(length, file_end));
   }
 
   Status run(const op::Reserve& reserve) {
@@ -131,6 +155,11 @@ class MemoryStore final : public internal::ImmediateStore {
 
   Status run(op::Info& info) {
     if (const MemorySubfile* subfile = find(info.id)) info.result = subfile->info();
+    return Status::ok();
+  }
+
+  Status run(const op::Sync& sync) {
+    if (MemorySubfile* subfile = find(sync.id)) subfile->seal();
     return Status::ok();
   }
 
@@ -156,10 +185,19 @@ class MemoryStore final : public internal::ImmediateStore {
     return Status::ok();
   }
 
-  /// Memory survives no crash: nothing to sync, no fences, label or sidecars to keep.
+  /// Memory survives no crash: no fences, label or sidecars to keep.
   template <typename Other>
   Status run(const Other&) {
     return Status::ok();
+  }
+
+  /// about(); damage that was not known is logged.
+  Status tell(const char* operation, SubfileId id, const Status& status) {
+    Status told = about(operation, id, status);
+    if (std::exchange(told_, source_.damaged_blocks) != source_.damaged_blocks) {
+      WEIR_LOG_ERROR("memory store: {}", told.message());
+    }
+    return told;
   }
 
   MemorySubfile* find(SubfileId id) {
@@ -171,6 +209,7 @@ class MemoryStore final : public internal::ImmediateStore {
   const std::uint64_t id_;
   MemorySource source_;
   std::map<SubfileId, MemorySubfile> subfiles_;  // after source_: gives room back when it goes
+  std::uint64_t told_ = 0;                       // damaged blocks
   Descriptor lent_;                              // for reading; until the next one
 };
 
@@ -194,7 +233,7 @@ Result<std::unique_ptr<Store>> make_memory_store(const MemoryStoreOptions& optio
   const Offset region_bytes = ceil_div(options.pool_region_bytes, share::kChunkBytes) * share::kChunkBytes;
   const internal::PoolOptions pool{region_bytes > 0 ? options.pool_regions : 0, region_bytes, options.runtime};
   const Offset capacity = options.capacity_bytes > 0 ? options.capacity_bytes : half_of_memory();
-  return std::unique_ptr<Store>{new MemoryStore{capacity, pool, options.is_eager}};
+  return std::unique_ptr<Store>{new MemoryStore{options, capacity, pool}};
 }
 
 }  // namespace weir::storage

@@ -23,6 +23,7 @@ struct MemoryStoreOptions {
   int pool_regions = 4;       ///< Anonymous files kept ready, of each size; 0: nothing is faulted in ahead, no thread.
   Offset pool_region_bytes = Offset{1} << 20;  ///< Of the smallest size; and 2 to 32 times that.  All
                                                ///< together never take more than a quarter of the room left.
+  bool verifies = false;                       ///< Shared memory has checksums: share/block_sums.h.
   bool is_eager = false;                       ///< From the start, not from the first subfile of more than 64 KiB on.
   runtime::Runtime runtime = runtime::system_runtime();
 };

@@ -32,6 +32,7 @@ using share::kDataStart;
 using share::raise;
 using share::SharedMemory;
 using share::test_bit;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Eq;
@@ -253,6 +254,58 @@ TEST_F(MemoryStoreTest, AReaderCannotWrite) {
   const Peer reader{memory, PROT_READ};
   ASSERT_TRUE(reader.is_mapped());
   EXPECT_EQ(reader.data()[99], std::byte{3});
+}
+
+class VerifiedMemoryTest : public MemoryStoreTest {
+ protected:
+  void SetUp() override { make({.capacity_bytes = 64 * kMib, .pool_regions = 0, .verifies = true}); }
+  Status status_of_read(Offset offset, Offset count) {
+    std::vector<std::byte> bytes = bytes_of(count, 0);
+    const std::array pieces{ReadPiece{offset, bytes}};
+    return Blocking(*store_).read(kMemoryId, pieces);
+  }
+};
+
+TEST_F(VerifiedMemoryTest, WhatAPeerChangesWithoutDeclaringItIsNotRead) {
+  ASSERT_THAT(write(0, kMib + 100, 7), IsOk());
+  const Peer peer{share()};  // seals all of it
+  EXPECT_THAT(status_of_read(0, kMib + 100), IsOk());
+  peer.data()[kMib + 50] = std::byte{9};
+  const auto is_told = StatusIs(ErrorCode::kCorrupt,
+                                AllOf(HasSubstr("subfile 1.0: bytes 1048576 to 1114112"), HasSubstr("wild pointer")));
+  EXPECT_THAT(status_of_read(kMib, 1), is_told);
+  EXPECT_THAT(store_->map(kMemoryId, 0, kMib + 1, false), is_told);
+  EXPECT_THAT(store_->begin_write(kMemoryId, kMib, kMib + 10, true), is_told);
+  EXPECT_THAT(write(kMib + 60, 10, 1), is_told);
+  EXPECT_THAT(Blocking(*store_).truncate(kMemoryId, kMib + 60, 0), is_told);
+  EXPECT_THAT(status_of_read(0, kMib), IsOk());
+  EXPECT_EQ(store_->damaged_blocks(), 1U);
+  ASSERT_THAT(write(kMib, 64 * kKib, 1), IsOk()) << "the whole block";
+  ASSERT_THAT(Blocking(*store_).sync(kMemoryId), IsOk());
+  EXPECT_THAT(status_of_read(0, 2 * kMib), IsOk());
+}
+
+TEST_F(VerifiedMemoryTest, MemoryThatIsWrittenThroughAMapIsSealedWhenThatIsOver) {
+  const Peer peer{share()};
+  ASSERT_THAT(store_->map(kMemoryId, 0, kMib, true), IsOk());
+  const Peer all{share()};
+  ASSERT_THAT(store_->begin_write(kMemoryId, 0, kMib, true), IsOk());
+  std::memset(all.data(), 1, static_cast<std::size_t>(kMib));
+  ASSERT_THAT(Blocking(*store_).sync(kMemoryId), IsOk());
+  all.data()[5] = std::byte{2};
+  EXPECT_THAT(status_of_read(0, kMib), IsOk()) << "still being written";
+  store_->note_written(kMemoryId, kMib, kMib);
+  ASSERT_THAT(Blocking(*store_).sync(kMemoryId), IsOk());
+  all.data()[5] = std::byte{3};
+  EXPECT_THAT(status_of_read(0, kMib), StatusIs(ErrorCode::kCorrupt));
+}
+
+TEST_F(VerifiedMemoryTest, SparseSubfilesStaySparse) {
+  const Peer peer{share()};
+  for (Offset at = 0; at < 8 * kMib; at += 128 * kKib) ASSERT_THAT(write(at, 100, 1), IsOk());
+  const Offset before = real_bytes(peer.descriptor());
+  ASSERT_THAT(Blocking(*store_).sync(kMemoryId), IsOk());
+  EXPECT_LE(real_bytes(peer.descriptor()), before + 64 * kKib + kPageBytes);
 }
 
 TEST_F(MemoryStoreTest, NonsenseFromAPeerHurtsNobodyElse) {

@@ -190,6 +190,7 @@ struct Capabilities {
   bool shareable = false;    ///< share() gives memory to other processes.
   bool durable = false;      ///< Its bytes outlive the process.
   bool keeps_about = false;  ///< KeepAbout keeps something.
+  bool verifies = false;     ///< Shared memory has checksums: share/block_sums.h.
 };
 
 /// The thread that owns a store, where its completions are called.
@@ -233,12 +234,23 @@ class Store {
   // Of mappable stores.
 
   /// The bytes [from, to) of the subfile as memory: plans then run directly on it.  Nothing if they cannot be mapped.
-  /// Valid until the next operation on this subfile.  Writing through it is followed by note_written().
+  /// Valid until the next operation on this subfile.  Writing through it follows begin_write() and is followed by
+  /// note_written().
+  /// \error kCorrupt if what is to be read was damaged
   virtual Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) {
     (void)id, (void)from, (void)to, (void)for_writing;
     return std::optional<std::span<std::byte>>{};
   }
+  /// \error kCorrupt if part of what the write would leave as it is was damaged
+  /// `is_covered`: every byte of [from, to) will be written.
+  virtual Status begin_write(SubfileId id, Offset from, Offset to, bool is_covered) {
+    (void)id, (void)from, (void)to, (void)is_covered;
+    return Status::ok();
+  }
   virtual void note_written(SubfileId id, Offset to, Offset file_end) { (void)id, (void)to, (void)file_end; }
+
+  /// Of shared memory: blocks that were found to be damaged so far.
+  [[nodiscard]] virtual std::uint64_t damaged_blocks() const { return 0; }
 
   /// Tells processes that have mapped the subfile that they must not write to it (any more, or again).  They look
   /// before and after each write, and do again elsewhere what was written while it was fenced; the server itself

@@ -9,6 +9,7 @@ namespace weir::client::internal {
 
 namespace {
 
+using share::BlockSet;
 using transfer::Route;
 
 // Layouts with more subfiles are bound subfile by subfile, when an access first touches one.
@@ -303,6 +304,17 @@ std::shared_ptr<MappedSubfile> Binding::memory_of(BoundSubfile& part, Range hull
   return fetched.memory;
 }
 
+// Blocks of the subfile that have bytes of the step.
+BlockSet Binding::blocks_of(const BoundSubfile& part, const Route::Step& step) {
+  const Range hull = step.extent_b;
+  if (step.bytes == hull.to - hull.from) return BlockSet::of(hull.from, hull.to);
+  BlockSet blocks(hull.from, hull.to);
+  for (layout::PieceCursor cursor = part.route.pieces(step.range); const auto piece = cursor.next();) {
+    blocks.add(piece->b, piece->b + piece->length);
+  }
+  return blocks;
+}
+
 Result<std::optional<Offset>> Binding::move_mapped(BoundSubfile& part, const Route::Step& step,
                                                    const ViewAccess& access, Offset file_end, Counters& counters) {
   const Range hull = step.extent_b;
@@ -315,6 +327,7 @@ Result<std::optional<Offset>> Binding::move_mapped(BoundSubfile& part, const Rou
   };
   if (memory->is_gone()) return stale();
   if (access.is_write && memory->is_fenced()) return kByMessage;  // the server knows for how long
+  std::optional<BlockSet> blocks;
   bool is_done = false;
   if (access.is_write) {
     if (!memory->is_full(hull.from, hull.to)) {
@@ -324,13 +337,21 @@ Result<std::optional<Offset>> Binding::move_mapped(BoundSubfile& part, const Rou
       memory = memory_of(part, hull, bytes, access, counters);
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }
+    // A write that would hide damage goes by message, too: the server finds the same, counts it and tells of it.
+    if (memory->is_verified() && memory->sums().begin_write(blocks.emplace(blocks_of(part, step)))) return kByMessage;
     is_done = write_mapped(part, step, *memory, access);
     if (is_done) memory->publish(hull.to, file_end);
+    if (blocks) {
+      memory->sums().end_write(*blocks);
+      part.slot->note_unsealed(hull.from, hull.to);
+    }
   } else {
     const MappedSubfile::Touched touched = memory->touched(hull.from, hull.to);
     if (touched == MappedSubfile::Touched::kSome) return kByMessage;
     if (touched == MappedSubfile::Touched::kAll) {
-      is_done = read_mapped(part, step, *memory, access);
+      // Also by message if there is damage.
+      is_done = read_mapped(part, step, *memory, access) &&
+                !(memory->is_verified() && memory->sums().find_damage(blocks_of(part, step)));
     } else if (access.pieces == nullptr) {
       part.route.clear_a(step, {access.data, access.from});
       is_done = true;

@@ -141,6 +141,7 @@ class Binding {
                           const ViewAccess& access);
   bool read_mapped(BoundSubfile& part, const transfer::Route::Step& step, MappedSubfile& memory,
                    const ViewAccess& access);
+  static share::BlockSet blocks_of(const BoundSubfile& part, const transfer::Route::Step& step);
   Status reserve(BoundSubfile& part, Range hull, Counters& counters);
 
   std::shared_ptr<Session> session_;

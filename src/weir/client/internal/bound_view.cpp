@@ -78,6 +78,12 @@ Status BoundView::check(const ViewAccess& access) const {
                              " bytes at ", access.from, " of a view that has ", limit));
 }
 
+Status BoundView::about(bool is_write, const Status& status) const {
+  if (status.code() != ErrorCode::kCorrupt) return status;
+  return {status.code(), concat(is_write ? "write to " : "read of ", file_->path(), ": ", status.message()),
+          status.location()};
+}
+
 Status BoundView::move_directly(Binding& binding, const ViewAccess& access, std::vector<BoundSubfile*>& rest,
                                 Offset& moved) {
   if (binding.reaches_before_layout(access.range())) {
@@ -176,7 +182,9 @@ Status BoundView::run_once(const std::shared_ptr<Binding>& binding, std::span<co
   }
   std::sort(small_parts.begin(), small_parts.end());
   small_parts.erase(std::unique(small_parts.begin(), small_parts.end()), small_parts.end());
-  if (status.is_ok()) status = move_pieces(*binding, small, small_parts, counters_);
+  if (status.is_ok() && !small.empty()) {
+    status = about(small.front().is_write, move_pieces(*binding, small, small_parts, counters_));
+  }
   for (const auto& operation : large) {
     Status ended = operation->finish();
     if (status.is_ok()) status = std::move(ended);

@@ -40,6 +40,8 @@ class BoundView : public std::enable_shared_from_this<BoundView> {
   /// Starts a part of an access, which is counted as one call elsewhere.
   std::shared_ptr<Operation> start_part(const ViewAccess& access);
   BufferPool::Buffer take_buffer() { return file_->session().buffers().take(BufferPool::kBytes); }
+  /// Says of which file an error is that is about bytes of a subfile.
+  [[nodiscard]] Status about(bool is_write, const Status& status) const;
   /// With another binding, or later.
   Status access_again(const std::shared_ptr<Binding>& stale, const ViewAccess& access);
 

@@ -121,10 +121,20 @@ Incarnation::Place Incarnation::place(Session& session) {
   for (const std::uint32_t target : targets_) {
     if (target >= targets.size() || targets[target].store == 0) return Place::kUnknown;
     const TargetSelf& self = targets[target];
+    if (self.verifies) is_verified_ = true;
     place = std::min(place, !self.is_memory ? Place::kKept : self.host != here ? Place::kMemory : Place::kMemoryOfHost);
   }
   place_ = place;
   return place;
+}
+
+void Incarnation::seal() {
+  std::vector<SubfileSlot*> slots;  // they stay
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [element, slot] : slots_) slots.push_back(slot.get());
+  }
+  for (SubfileSlot* slot : slots) slot->seal();
 }
 
 OpenFile::OpenFile(std::shared_ptr<Session> session, std::string path, std::shared_ptr<Incarnation> incarnation)
@@ -382,6 +392,7 @@ Status OpenFile::check_boots(const std::vector<std::uint64_t>& noted) {
 // their memory is mapped, that shows without asking them.
 bool OpenFile::are_alive(Incarnation& file, const std::vector<std::uint64_t>& noted) {
   if (file.place(*session_) < Incarnation::Place::kMemory) return false;
+  if (file.is_verified()) return false;  // servers seal what went by message
   std::vector<std::uint64_t> expected = noted;
   for (std::uint32_t server = 0; server < noted.size(); ++server) {
     if (noted[server] == 0) expected[server] = file.unsynced()->last_noted(server);
@@ -401,11 +412,19 @@ bool OpenFile::is_in_memory_here() {
   return session_->options().direct && incarnation()->place(*session_) == Incarnation::Place::kMemoryOfHost;
 }
 
-Status OpenFile::check_kept() { return check_boots(incarnation()->unsynced()->take()); }
+Status OpenFile::check_kept() {
+  const std::shared_ptr<Incarnation> file = incarnation();
+  if (!file->unsynced()->has_any()) return Status::ok();
+  file->place(*session_);
+  if (!file->is_verified()) return check_boots(file->unsynced()->take());
+  const Status status = sync();
+  return status.code() == ErrorCode::kStale ? Status::ok() : status;  // stale: removed, with all its bytes
+}
 
 Status OpenFile::sync() {
   return run([&](Incarnation& file) -> Status {
     const std::vector<std::uint64_t> noted = file.unsynced()->take();
+    file.seal();
     if (are_alive(file, noted)) return Status::ok();
     std::vector<std::uint32_t> others;             // servers that were started again
     std::vector<std::uint64_t> elsewhere = noted;  // on servers that had bytes of it before a relayout only

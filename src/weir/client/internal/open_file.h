@@ -50,6 +50,10 @@ class Incarnation {
     kMemoryOfHost,  ///< In memory of this host.
   };
   Place place(Session& session);
+  /// Memory of some of its subfiles has checksums, as far as is known: it is once place() is.
+  [[nodiscard]] bool is_verified() const { return is_verified_.load(std::memory_order_relaxed); }
+  /// Seals what this process has written to mapped memory.
+  void seal();
 
   /// As they were when the file was looked up.
   [[nodiscard]] const wire::AttributesT& attributes() const { return attributes_; }
@@ -76,6 +80,7 @@ class Incarnation {
   std::atomic<bool> is_described_{false};
   std::shared_ptr<Unsynced> unsynced_;
   std::atomic<Place> place_{Place::kUnknown};
+  std::atomic<bool> is_verified_{false};
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SubfileSlot>> slots_;
 };
@@ -144,7 +149,7 @@ class OpenFile {
   Status preallocate(Offset size);
   /// Bytes and name.  \error kIoError if a server was started again since it got bytes that were not synced: names both
   Status sync();
-  /// Only the last; asks only servers that have such bytes.
+  /// Only the last; asks only servers that have such bytes.  The same as sync() where memory has checksums.
   Status check_kept();
   /// All of its bytes are in memory of this host that this process may map.
   bool is_in_memory_here();

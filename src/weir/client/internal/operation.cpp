@@ -163,7 +163,7 @@ void Operation::end(Slice& slice, std::size_t index, const Result<net::Reply>& r
 
 void Operation::fail(Status status) {
   if (status.is_ok()) return;
-  if (status_.is_ok()) status_ = std::move(status);
+  if (status_.is_ok()) status_ = view_->about(access_.is_write, status);
   waiting_.clear();
 }
 

@@ -223,7 +223,7 @@ Session::ServerSelf Session::ask_self(std::uint32_t server) {
       if (target->server != server) continue;
       const Result<storage::StoreSpec> store = storage::StoreSpec::parse(target->store);
       self.targets[target->index] = {server, target->store_id, members->servers[server]->host,
-                                     store.is_ok() && store->is_memory()};
+                                     store.is_ok() && store->is_memory(), target->verifies};
     }
   }
   locked([&] {

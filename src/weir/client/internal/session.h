@@ -55,6 +55,7 @@ struct TargetSelf {
   std::uint64_t store = 0;  ///< 0: the server did not answer.
   std::string host;         ///< As net::Identity has it.
   bool is_memory = false;   ///< The store forgets everything when the server ends.
+  bool verifies = false;    ///< Its memory has checksums.
 };
 
 /// True if doing it twice is the same as doing it once.

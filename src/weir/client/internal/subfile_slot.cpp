@@ -26,6 +26,7 @@ Outgoing request_for(const Session& session, const SubfileSlot::Wanted& wanted, 
   share.for_writing = true;
   share.expected_bytes = wanted.expected;
   share.opens = opens;
+  share.declares = true;
   Outgoing call{
       target.server,    wire::encode_request(std::move(share), session.timeout_ms(), target.store), {}, {}, {},
       target.capability};
@@ -59,7 +60,7 @@ Result<std::shared_ptr<MappedSubfile>> map_answer(Session& session, const Subfil
     WEIR_TRY(handed, share::fetch_memory(handover.socket, handover.token, deadline));
   }
   WEIR_TRY(auto lifeline, session.lifeline(server, handed.lifeline.get()));
-  return MappedSubfile::map(handed.memory.get(), std::move(lifeline), generation, handover.boot);
+  return MappedSubfile::map(handed.memory.get(), std::move(lifeline), generation, handover.boot, handover.verifies);
 }
 
 }  // namespace
@@ -92,6 +93,25 @@ SubfileSlot::Fetched SubfileSlot::fetch(Session& session, std::span<const Wanted
 std::shared_ptr<MappedSubfile> SubfileSlot::mapped() {
   const std::lock_guard lock(mutex_);
   return mapped_;
+}
+
+void SubfileSlot::note_unsealed(Offset from, Offset to) {
+  const std::lock_guard lock(mutex_);
+  unsealed_from_ = std::min(unsealed_from_, from);
+  unsealed_to_ = std::max(unsealed_to_, to);
+}
+
+void SubfileSlot::seal() {
+  std::shared_ptr<MappedSubfile> memory;
+  Offset from = 0;
+  Offset to = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    memory = mapped_;
+    from = std::exchange(unsealed_from_, kMaxBytes);
+    to = std::exchange(unsealed_to_, 0);
+  }
+  if (memory && memory->is_verified() && from < to) memory->seal(from, to);
 }
 
 SubfileSlot::Fetched SubfileSlot::memory(Session& session, const Target& target, Offset end, Offset bytes,

@@ -46,6 +46,10 @@ class SubfileSlot {
   bool is_worth_reserving(const model::Io& costs, Offset bytes);
   /// The memory if it is mapped.
   std::shared_ptr<MappedSubfile> mapped();
+  /// Of memory with checksums: this process has written there.
+  void note_unsealed(Offset from, Offset to);
+  /// Seals what it has written.
+  void seal();
   [[nodiscard]] bool is_impossible() const { return is_impossible_.load(std::memory_order_relaxed); }
 
  private:
@@ -55,6 +59,8 @@ class SubfileSlot {
   // Not held while a server is asked: threads that ask at the same time all do, and the first answer is kept.
   std::mutex mutex_;
   std::shared_ptr<MappedSubfile> mapped_;
+  Offset unsealed_from_ = kMaxBytes;
+  Offset unsealed_to_ = 0;
   std::atomic<bool> is_impossible_{false};
   std::atomic<int> small_uses_{0};
   std::atomic<int> small_writes_{0};

@@ -36,6 +36,7 @@ struct ClusterOptions {
   std::string store = "memory";     ///< or "disk"
   bool direct = true;
   int servers = 3;
+  bool verifies_memory = false;
   std::chrono::milliseconds timeout{10000};
   std::chrono::milliseconds fence_grace{15000};
   std::vector<std::uint32_t> target_servers = {};        ///< By target; empty: one target on each server.
@@ -98,6 +99,7 @@ class Cluster {
     options.store = options_.store == "disk" ? concat("disk:", directory_) : options_.store;
     options.capacity_bytes = Offset{1} << 30;
     options.fence_grace = options_.fence_grace;
+    options.verifies_memory = options_.verifies_memory;
     options.runtime = options_.runtime;
     auto started = stores.store ? server::Server::start(options, std::move(stores.store), std::move(stores.metadata))
                                 : server::Server::start(options);

@@ -261,7 +261,10 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
   // Of a write without bytes, the end of the file is what remains.
   if (!can_.mappable || from == to) return write_buffered(call, id, Turns::Kind::kTogether, std::move(write));
   in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, [this, call, id, from, to, file_end, write] {
-    const auto memory = store_.map(id, from, to, true);
+    auto memory = store_.map(id, from, to, true);
+    if (memory.is_ok() && *memory) {
+      if (Status begun = store_.begin_write(id, from, to, true); !begun.is_ok()) memory = std::move(begun);
+    }
     if (memory.is_ok() && *memory) {
       return call->request.receive(**memory, [this, call, id, to, file_end](const Status& status) {
         // Told even if the sender was lost on the way: some of its bytes may be there.
@@ -604,6 +607,7 @@ Result<wire::HandoverT> IoService::hand_over(const ServerCall& call, SubfileId i
   const net::Identity& who = call.request.identity();
   wire::HandoverT answer;
   if (!can_.shareable || options_.handover == nullptr || who.host != options_.host) return answer;
+  if (can_.verifies && !request.declares) return answer;
   // Who may not read goes by message: memory that can be written can be read.
   if (!access_.check(call, id.file, kMayRead).is_ok()) return answer;
   const bool is_writable = request.for_writing && access_.check(call, id.file, kMayWrite).is_ok();
@@ -614,6 +618,7 @@ Result<wire::HandoverT> IoService::hand_over(const ServerCall& call, SubfileId i
   if (!memory) return answer;
   answer.possible = true;
   answer.boot = options_.boot;
+  answer.verifies = can_.verifies;
   // Only those are told of descriptors who can do anything to this process.  What is for reading only has one that does
   // not stay.
   if (request.opens && is_writable && peers == share::Peers::kOwn) {

@@ -257,6 +257,7 @@ class SubfileIo::Write : public Transfer {
   Task<Result<bool>> with_window(Range window, bool is_covered, const Move& move) override {
     WEIR_CO_TRY(const auto memory, io_.store_.map(id_, window.from, window.to, true));
     if (memory) {
+      WEIR_CO_RETURN_IF_ERROR(io_.store_.begin_write(id_, window.from, window.to, is_covered));
       move(memory->data());
       io_.store_.note_written(id_, window.to, file_end_);
       co_return true;

@@ -4,8 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include <weir/base/text.h>
+
 namespace weir::storage::internal {
 namespace {
+
+using share::BlockSet;
 
 constexpr Offset kMostHeapBytes = Offset{64} << 10;
 constexpr Offset kGrowthBytes = Offset{64} << 10;
@@ -89,10 +93,13 @@ Status MemorySubfile::write(Offset offset, std::span<const std::byte> memory) {
     const bool is_new = !region_ || region_->missing_bytes(offset, offset + near) > 0;
     WEIR_RETURN_IF_ERROR(take_near(offset, offset + near));
     if (is_new && region_) region_->make_huge_pages(offset, offset + near);
+    std::optional<BlockSet> blocks;
+    if (is_verified_) WEIR_RETURN_IF_ERROR(declare(blocks.emplace(BlockSet::of(offset, offset + near))));
     std::memcpy(near_data() + offset, memory.data(), to_size(near));
+    if (blocks) region_->sums().end_write(*blocks);
   }
   WEIR_RETURN_IF_ERROR(write_far(offset + near, memory.subspan(to_size(near))));
-  note_written(offset + size_of(memory), 0);
+  raise_lengths(offset + size_of(memory), 0);
   return Status::ok();
 }
 
@@ -109,6 +116,12 @@ Status MemorySubfile::write_far(Offset offset, std::span<const std::byte> memory
 }
 
 void MemorySubfile::note_written(Offset to, Offset file_end) {
+  if (declared_) region_->sums().end_write(*declared_);
+  declared_.reset();
+  raise_lengths(to, file_end);
+}
+
+void MemorySubfile::raise_lengths(Offset to, Offset file_end) {
   length_ = std::max(length_, to);
   file_end_ = std::max(file_end_, file_end);
   if (region_) region_->raise_lengths({length_, file_end_});
@@ -205,7 +218,7 @@ Status MemorySubfile::move_to_region(Offset bytes, Offset ready_bytes, Peers pee
   heap_ = {};
   region_ = std::move(region);
   if (is_fenced_) fence(true);
-  note_written(length_, file_end_);
+  raise_lengths(length_, file_end_);
   return Status::ok();
 }
 
@@ -226,7 +239,13 @@ void MemorySubfile::take_ahead(Offset from, Offset to) {
 
 Status MemorySubfile::truncate(Offset length, Offset file_end) {
   if (length < info().length) {  // or else zeros follow already, in memory that may have been made ready
-    WEIR_RETURN_IF_ERROR(cut_near(length));
+    std::optional<BlockSet> blocks;
+    if (is_verified_) {
+      WEIR_RETURN_IF_ERROR(declare(blocks.emplace(BlockSet::of(length, region_->mapped_bytes()))));
+    }
+    const Status status = cut_near(length);
+    if (blocks) region_->sums().end_write(*blocks);
+    WEIR_RETURN_IF_ERROR(status);
     cut_far(length);
     source_->note_room();
   }
@@ -274,7 +293,60 @@ std::optional<std::span<std::byte>> MemorySubfile::map(Offset from, Offset to, b
 Result<Region*> MemorySubfile::shared_region(Offset expected_bytes, Peers peers) {
   const Offset bytes = std::max(static_cast<Offset>(heap_.size()), expected_bytes);
   if (!region_) WEIR_RETURN_IF_ERROR(move_to_region(bytes, bytes, peers));
+  if (source_->verifies && !is_verified_ && region_->descriptor() >= 0) {
+    is_verified_ = true;
+    // What nobody else could write until now.
+    const BlockSet written = BlockSet::of(0, std::min(length_, region_->mapped_bytes()));
+    WEIR_RETURN_IF_ERROR(declare(written));
+    region_->sums().end_write(written);
+    seal();
+  }
   return region_.get();
+}
+
+// ---------------------------------------------------------------- checksums
+
+Status MemorySubfile::begin_write(Offset from, Offset to, bool is_covered) {
+  if (!is_verified_) return Status::ok();
+  BlockSet blocks = is_covered ? BlockSet::of(from, to) : BlockSet::touching(from, to);
+  WEIR_RETURN_IF_ERROR(declare(blocks));
+  declared_ = std::move(blocks);
+  return Status::ok();
+}
+
+Status MemorySubfile::declare(const BlockSet& blocks) {
+  const std::optional<Offset> bad = region_->sums().begin_write(blocks);
+  return bad ? damage(*bad) : Status::ok();
+}
+
+Status MemorySubfile::verify(const BlockSet& blocks) {
+  if (!is_verified_) return Status::ok();
+  const std::optional<Offset> bad = region_->sums().find_damage(blocks);
+  return bad ? damage(*bad) : Status::ok();
+}
+
+Status MemorySubfile::damage(Offset block) {
+  const Offset from = block * share::kBlockBytes;
+  const std::uint64_t word = region_->sums().word(block);
+  if (std::exchange(found_bad_[block], word) != word) ++source_->damaged_blocks;
+  return corrupt(concat("bytes ", from, " to ", from + share::kBlockBytes,
+                        " of the subfile changed after they were synced, and no write to the file did that: a process "
+                        "on this host wrote to its mapped memory through a wild pointer; write these bytes again in "
+                        "one piece, or restore the file, and look for the pointer with AddressSanitizer or Valgrind"));
+}
+
+void MemorySubfile::seal() {
+  if (!is_verified_) return;
+  const share::BlockSums sums = region_->sums();
+  const Offset length = std::min({info().length, region_->mapped_bytes(), share::kSummedBytes});
+  for (Offset block = 0; block * share::kBlockBytes < length; ++block) {
+    const Offset from = block * share::kBlockBytes;
+    const Offset to = from + share::kBlockBytes;
+    if (!sums.is_due(block)) continue;
+    // The checksum is that of a whole block; computing it makes pages that are missing.  Only at the end these are few.
+    if (to >= length && region_->missing_bytes(from, to) < share::kBlockBytes) (void)take_region(from, to);
+    if (region_->missing_bytes(from, to) == 0) sums.seal(block);
+  }
 }
 
 }  // namespace weir::storage::internal

@@ -23,6 +23,8 @@ using share::Peers;
 struct MemorySource {
   Room room;
   Pool pool;
+  bool verifies = false;             ///< Shared memory has checksums.
+  std::uint64_t damaged_blocks = 0;  ///< Found so far.
 
   /// The pool holds no more than a quarter of the room that is left.
   void note_room() { pool.keep_at_most(room.free_bytes() / 4); }
@@ -40,6 +42,7 @@ class MemorySubfile {
   void read(Offset offset, std::span<std::byte> memory) const;
   Status write(Offset offset, std::span<const std::byte> memory);
   void note_written(Offset to, Offset file_end);
+  /// \error kCorrupt
   Status truncate(Offset length, Offset file_end);
   Status reserve(Offset from, Offset to);
   [[nodiscard]] SubfileInfo info() const;
@@ -47,6 +50,17 @@ class MemorySubfile {
   /// Nothing if the bytes do not lie in one piece, or (for reading) are partly holes, or (for writing) there is no room
   /// for all.
   std::optional<std::span<std::byte>> map(Offset from, Offset to, bool for_writing);
+
+  // Of shared memory with checksums; otherwise these do nothing.
+
+  /// Before bytes are written that map() gave, until note_written().  \error kCorrupt if there is damage that the write
+  /// would leave
+  Status begin_write(Offset from, Offset to, bool is_covered);
+  /// \error kCorrupt if there is damage
+  Status verify(const share::BlockSet& blocks);
+  [[nodiscard]] bool is_verified() const noexcept { return is_verified_; }
+  /// From now on, bytes written so far are verified when they are read.
+  void seal();
 
   /// Whether peers that have mapped it, now or later, may write to it.
   void fence(bool is_fenced);
@@ -68,6 +82,10 @@ class MemorySubfile {
   /// For so many bytes; `ready_bytes` of them, from the first on, will soon be written: memory that is ready may be used.
   Status move_to_region(Offset bytes, Offset ready_bytes, Peers peers);
   void take_ahead(Offset from, Offset to);
+  void raise_lengths(Offset to, Offset file_end);
+  /// \error kCorrupt: nothing was declared
+  Status declare(const share::BlockSet& blocks);
+  Status damage(Offset block);
   Status cut_near(Offset length);
   void cut_far(Offset length);
   [[nodiscard]] std::byte* near_data() const noexcept;
@@ -81,6 +99,9 @@ class MemorySubfile {
   Offset length_ = 0;
   Offset file_end_ = 0;
   bool is_fenced_ = false;
+  bool is_verified_ = false;                   // it is shared, and has checksums
+  std::optional<share::BlockSet> declared_;    // from begin_write() to note_written()
+  std::map<Offset, std::uint64_t> found_bad_;  // word by block
 };
 
 }  // namespace weir::storage::internal

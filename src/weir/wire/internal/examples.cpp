@@ -202,6 +202,7 @@ std::vector<ReplyHeadT> example_replies() {
     it.process = 12;
     it.memory = std::make_unique<Descriptor>(13, 14, 15);
     it.lifeline = std::make_unique<Descriptor>(16, 17, 18);
+    it.verifies = true;
   }));
   all.push_back(reply<CountersT>([](CountersT& it) {
     it.requests = 1;
@@ -213,6 +214,8 @@ std::vector<ReplyHeadT> example_replies() {
     it.identifies = Identifies::ByMunge;
     it.encrypts = Encrypts::Always;
     it.squashes_root = true;
+    it.verifies = true;
+    it.damaged_blocks = 7;
   }));
   all.push_back(reply<CounterValueT>([](CounterValueT& it) { it.counter = 1, it.value = 2; }));
   return all;
