@@ -43,6 +43,7 @@ constexpr Variable kVariables[] = {
     {"WEIR_TRACE_LIMIT", "How many accesses a rank records one by one.", "200000"},
     {"WEIR_TRANSPORT", "tcp: messages within a host take sockets as well, not rings in shared memory.", "rings"},
     {"WEIR_UCX_TLS", "Transports for UCX on the devices of WEIR_FABRIC.", "^sm,tcp"},
+    {"WEIR_VERIFY_MEMORY", "on: weir up and weir run start servers as with --verify-memory.", "off"},
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weir/base/environment.h>
 #include <weir/base/os_error.h>
 #include <weir/base/read_all.h>
 #include <weir/base/system_call.h>
@@ -142,6 +143,7 @@ Status save_processes(const DaemonOptions& options, const std::string& connectio
   if (options.ahead_bytes) file << "ahead " << *options.ahead_bytes << '\n';
   if (!options.squashes_root) file << "squash no\n";
   if (!options.encrypts) file << "encrypt no\n";
+  if (options.verifies_memory) file << "verify yes\n";
   file.close();
   if (file && std::rename(draft.c_str(), path.c_str()) == 0) return Status::ok();
   const int error = errno;
@@ -153,6 +155,7 @@ Status save_processes(const DaemonOptions& options, const std::string& connectio
 Result<DaemonOptions> load_options(const std::string& connection) {
   DaemonOptions options;
   options.store.clear();
+  options.verifies_memory = false;
   std::ifstream file(processes_path(connection));
   for (std::string line; std::getline(file, line);) {
     const std::size_t space = line.find(' ');
@@ -162,6 +165,7 @@ Result<DaemonOptions> load_options(const std::string& connection) {
     if (name == "capacity") options.capacity_bytes = std::strtoll(value.c_str(), nullptr, 10);
     if (name == "squash") options.squashes_root = value != "no";
     if (name == "encrypt") options.encrypts = value != "no";
+    if (name == "verify") options.verifies_memory = value == "yes";
     if (name == "ahead") options.ahead_bytes = std::strtoll(value.c_str(), nullptr, 10);
   }
   if (!options.store.empty()) return options;
@@ -196,6 +200,8 @@ bool none_runs(const std::vector<Process>& processes) {
 }
 
 }  // namespace
+
+bool wants_verified_memory() { return environment("WEIR_VERIFY_MEMORY") == "on"; }
 
 std::string Pipe::read_line() const {
   std::string line;
@@ -261,6 +267,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& sec
   how.ahead_bytes = options.ahead_bytes.value_or(server::kAheadBytes / std::max(options.servers, 1));
   how.is_eager = true;
   how.squashes_root = options.squashes_root;
+  how.verifies_memory = options.verifies_memory;
   auto server = server::Server::start(how);
   if (!server.is_ok()) {
     to_parent.write_line(concat(index, " error ", server.status().message()));

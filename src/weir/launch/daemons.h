@@ -28,6 +28,9 @@
 
 namespace weir::launch {
 
+/// As WEIR_VERIFY_MEMORY says.
+[[nodiscard]] bool wants_verified_memory();
+
 struct DaemonOptions {
   int servers = 1;
   std::string store = "memory";
@@ -40,6 +43,7 @@ struct DaemonOptions {
   bool follows_parent = false;  ///< Servers end with the process that started them.
   bool squashes_root = true;    ///< Callers that are root on another host act as nobody.
   bool encrypts = true;         ///< false: as with WEIR_ENCRYPTION=never.
+  bool verifies_memory = wants_verified_memory();  ///< Memory that clients map has checksums.
 };
 
 /// A process, told apart from later ones with the same number by when it started.

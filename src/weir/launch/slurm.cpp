@@ -60,6 +60,7 @@ std::vector<std::string> srun_command(const DaemonOptions& options, const std::s
                 std::to_string((options.servers + nodes - 1) / nodes), "--store", options.store, "--file-system",
                 std::to_string(random_id()), "--capacity", std::to_string(options.capacity_bytes)});
   if (options.ahead_bytes) words.insert(words.end(), {"--ahead", std::to_string(*options.ahead_bytes)});
+  if (options.verifies_memory) words.emplace_back("--verify-memory");
   return words;
 }
 
@@ -181,6 +182,7 @@ Result<int> serve_job(const ServeJobOptions& options) {
   how.capacity_bytes = options.capacity.value_or(0);
   if (how.capacity_bytes == 0) how.capacity_bytes = memory_of_node() / 2 / std::max(options.on_node, 1);
   how.ahead_bytes = options.ahead;
+  how.verifies_memory = options.verifies_memory;
   how.follows_parent = true;
   how.squashes_root = ::geteuid() != 0;  // ranks of a job of root are root on other hosts
   const std::string node = environment("SLURMD_NODENAME");

@@ -53,6 +53,7 @@ struct ServeJobOptions {
   /// If not given or 0: an equal share of half of the memory that the job has on this node.
   std::optional<Offset> capacity;
   std::optional<Offset> ahead;
+  bool verifies_memory = false;
 };
 
 /// Runs one server of the job in this process, which `srun` started, until the job ends.

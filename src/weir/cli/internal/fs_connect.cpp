@@ -28,6 +28,12 @@ void add_ahead(CLI::App& command, std::optional<Offset>& ahead) {
            kAheadRange);
 }
 
+void add_verify_memory(CLI::App& command, bool& verifies) {
+  command.add_flag("--verify-memory", verifies,
+                   "Memory stores keep checksums of what was synced or closed, so that a read fails where a program "
+                   "wrote to mapped memory through a wild pointer [$WEIR_VERIFY_MEMORY]");
+}
+
 Result<std::string> check_store(const std::string& store) {
   WEIR_TRY(storage::StoreSpec spec, storage::StoreSpec::parse(store));
   if (!spec.is_memory()) spec.directory = std::filesystem::absolute(spec.directory).string();

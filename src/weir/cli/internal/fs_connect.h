@@ -22,6 +22,7 @@ inline constexpr SizeRange kCapacityRange{Offset{1} << 20, kMaxBytes};
 inline constexpr SizeRange kAheadRange{0, Offset{1} << 40};
 void add_capacity(CLI::App& command, std::optional<Offset>& capacity);
 void add_ahead(CLI::App& command, std::optional<Offset>& ahead);
+void add_verify_memory(CLI::App& command, bool& verifies);
 /// A storage::StoreSpec with its directory made absolute: servers run in another directory than their user.
 /// \error kInvalidArgument
 Result<std::string> check_store(const std::string& store);

@@ -139,8 +139,8 @@ void up_json(const std::string& connection, std::string_view store, std::span<co
 }
 
 Result<int> up_again(const UpOptions& options, const CLI::App& command, Console& console) {
-  for (const char* other :
-       {"--servers", "--store", "--capacity", "--ahead", "--listen", "--no-root-squash", "--no-encryption"}) {
+  for (const char* other : {"--servers", "--store", "--capacity", "--ahead", "--listen", "--no-root-squash",
+                            "--no-encryption", "--verify-memory"}) {
     if (command.count(other) > 0) {
       return invalid_argument(
           concat("--server starts a server as it was started before: ", other, " cannot be changed"));
@@ -282,6 +282,7 @@ void status_json(const std::vector<client::ServerStatus>& servers, std::ostream&
     if (one.error.is_ok()) {
       json.field("remote_identity", identifies_text(one)).field("root_squash", one.squashes_root);
       json.field("encryption", encrypts_text(one));
+      json.field("verify_memory", one.verifies_memory).field("damaged_blocks", one.damaged_blocks);
     }
     json.end_object();
   }
@@ -319,6 +320,13 @@ Result<int> status(const StatusOptions& options, Console& console) {
                 << text << '\n';
   }
   for (const client::ServerStatus& one : servers) {
+    if (one.damaged_blocks == 0) continue;
+    console.out << fmt::format(
+        "server {}: {} of mapped memory changed without a write to a file (--verify-memory); its log says where\n",
+        one.server,
+        one.damaged_blocks == 1 ? "a block of 64 KiB" : fmt::format("{} blocks of 64 KiB", one.damaged_blocks));
+  }
+  for (const client::ServerStatus& one : servers) {
     if (one.error.is_ok()) continue;
     console.out << fmt::format("server {} is down: {}; {} starts it again\n", one.server, meaning_of(one),
                                restart_hint(one.server, ""));
@@ -353,6 +361,7 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
       ->capture_default_str();
   add_capacity(*start, options->capacity);
   add_ahead(*start, options->daemons.ahead_bytes);
+  add_verify_memory(*start, options->daemons.verifies_memory);
   start->add_option("--listen", options->daemons.listen, "Address to listen on")->capture_default_str();
   start->add_flag_callback(
       "--no-root-squash", [options] { options->daemons.squashes_root = false; },

@@ -40,6 +40,7 @@ struct RunOptions {
   std::string store = "memory";
   std::optional<Offset> capacity;
   std::optional<Offset> ahead;
+  bool verifies_memory = launch::wants_verified_memory();
   std::string layout;
   std::vector<std::string> stage_in;
   std::vector<std::string> stage_out;
@@ -77,6 +78,7 @@ Status check_servers(const RunOptions& options, launch::KeeperOptions& keeper) {
   keeper.uses_slurm = launch::is_in_slurm();
   keeper.servers.capacity_bytes = options.capacity.value_or(0);
   keeper.servers.ahead_bytes = options.ahead;
+  keeper.servers.verifies_memory = options.verifies_memory;
   WEIR_TRY(keeper.servers.store, check_store(options.store));
   const int otherwise = keeper.uses_slurm ? launch::slurm_nodes() : 1;
   WEIR_RETURN_IF_ERROR(check_server_count(options.servers.value_or(otherwise)));
@@ -435,6 +437,7 @@ void declare(CLI::App& command, RunOptions& options) {
       ->capture_default_str();
   add_capacity(command, options.capacity);
   add_ahead(command, options.ahead);
+  add_verify_memory(command, options.verifies_memory);
   command.add_option("--layout", options.layout, "How new files are stored; view: as the program's views are")
       ->type_name("LAYOUT");
   command.add_option("--stage-in", options.stage_in, "Copy a local file or folder in before [to /SRC]")

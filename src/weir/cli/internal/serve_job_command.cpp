@@ -18,6 +18,7 @@ void add_serve_job(CLI::App& app, Selection& selection) {
   command->add_option("--file-system", options->file_system);
   add_size(*command, "--capacity", options->capacity, "Of the store");
   add_ahead(*command, options->ahead);
+  add_verify_memory(*command, options->verifies_memory);
   command->callback(
       [&selection, options] { selection.action = [options](Console&) { return launch::serve_job(*options); }; });
 }
