@@ -12,7 +12,6 @@
 #include <span>
 
 #include <weir/base/os_error.h>
-#include <weir/base/poll.h>
 #include <weir/base/system_call.h>
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
@@ -23,8 +22,11 @@ namespace weir::share {
 
 namespace {
 
-// One that connects and says nothing must not keep others waiting.
-constexpr std::chrono::milliseconds kClientTimeout{200};
+// Those that connect and say nothing must not keep others waiting: so many at a time, the oldest goes, and for so long.
+constexpr std::size_t kMostVisitors = 64;
+constexpr std::chrono::milliseconds kVisitorPatience{1000};
+// How long connections wait if there is no descriptor for them.
+constexpr std::chrono::milliseconds kPause{50};
 
 Status io_error(const char* step) { return os_error(ErrorCode::kIoError, concat("handover of memory: ", step)); }
 
@@ -112,7 +114,6 @@ Descriptor HandoverServer::take(const std::uint8_t* token, uid_t uid) {
 }
 
 void HandoverServer::serve(int connection) {
-  if (wait_readable(connection, now() + kClientTimeout) <= 0) return;
   std::uint8_t token[kTokenBytes + 1];
   const ssize_t bytes = recv(connection, token, sizeof token, MSG_DONTWAIT);
   ucred peer{};
@@ -126,28 +127,49 @@ void HandoverServer::serve(int connection) {
   send_descriptors(connection, descriptor.is_open() ? std::span(handed) : std::span<const int>());
 }
 
-int HandoverServer::poll_timeout_ms() {
+int HandoverServer::poll_timeout_ms(runtime::TimePoint accept_again) {
   const std::lock_guard guard(mutex_);
-  if (offers_.empty()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(offers_.front().expires - now());
+  runtime::TimePoint next = accept_again > now() ? accept_again : runtime::TimePoint::max();
+  if (!offers_.empty()) next = std::min(next, offers_.front().expires);
+  if (!visitors_.empty()) next = std::min(next, visitors_.front().expires);
+  if (next == runtime::TimePoint::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
+// False: there is no descriptor for it.
+bool HandoverServer::accept() {
+  Descriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!connection.is_open()) return errno != EMFILE && errno != ENFILE;
+  if (visitors_.size() == kMostVisitors) visitors_.pop_front();
+  visitors_.push_back({std::move(connection), now() + kVisitorPatience});
+  return true;
+}
+
 void HandoverServer::run() {
+  runtime::TimePoint accept_again{};
+  std::vector<pollfd> events;
   while (!stopping_) {
-    pollfd events[2] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-    poll(events, 2, poll_timeout_ms());
+    const short accepts = now() >= accept_again ? POLLIN : 0;
+    events = {{wake_.get(), POLLIN, 0}, {listener_.get(), accepts, 0}};
+    for (const Visitor& one : visitors_) events.push_back({one.connection.get(), POLLIN, 0});
+    poll(events.data(), events.size(), poll_timeout_ms(accept_again));
     if (events[0].revents != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const ssize_t bytes = read(wake_.get(), &count, sizeof count);
     }
-    if (events[1].revents != 0) {
-      const Descriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (connection.is_open()) serve(connection.get());
+    for (std::size_t i = 0; i < visitors_.size(); ++i) {
+      if (events[i + 2].revents == 0) continue;
+      serve(visitors_[i].connection.get());
+      visitors_[i].connection.reset();
     }
+    const runtime::TimePoint time = now();
+    std::erase_if(visitors_, [&](const Visitor& one) { return !one.connection.is_open() || one.expires <= time; });
+    if (events[1].revents != 0 && !accept()) accept_again = time + kPause;
     const std::lock_guard guard(mutex_);
-    expire(now());
+    expire(time);
   }
+  visitors_.clear();
 }
 
 }  // namespace weir::share

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -53,6 +54,12 @@ class HandoverServer {
     runtime::TimePoint expires;
   };
 
+  /// Has connected, and not said for what it comes.
+  struct Visitor {
+    Descriptor connection;
+    runtime::TimePoint expires;
+  };
+
   explicit HandoverServer(const runtime::Runtime& with) : runtime_(with) {}
   [[nodiscard]] runtime::TimePoint now() const { return runtime_.clock->now(); }
   void run();
@@ -60,7 +67,9 @@ class HandoverServer {
   Descriptor take(const std::uint8_t* token, uid_t uid);
   void wake() const;
   void expire(runtime::TimePoint time);
-  int poll_timeout_ms();
+  bool accept();
+  /// \param accept_again  not before then are connections accepted
+  int poll_timeout_ms(runtime::TimePoint accept_again);
 
   runtime::Runtime runtime_;
   std::string name_;
@@ -70,7 +79,8 @@ class HandoverServer {
   std::unique_ptr<Life> life_;  // lasts as long as the thread
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
-  std::list<Offer> offers_;  // guarded by mutex_; oldest first
+  std::deque<Visitor> visitors_;  // of the thread; oldest first
+  std::list<Offer> offers_;       // guarded by mutex_; oldest first
   std::unique_ptr<runtime::Thread> thread_;
 };
 

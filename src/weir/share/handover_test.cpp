@@ -1,6 +1,7 @@
 #include <weir/share/handover.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -182,6 +183,24 @@ TEST_F(HandoverTest, OnlySoManyOffersAreKept) {
   for (std::size_t i = 0; i < HandoverServer::kMostOffers; ++i)
     ASSERT_THAT(server->offer(memory.get(), true, getuid()), IsOk());
   EXPECT_THAT(fetch(server->socket(), *first), StatusIs(ErrorCode::kPermission));
+}
+
+// Processes that connect and say nothing.
+TEST_F(HandoverTest, SilentOnesDoNotKeepOthersWaiting) {
+  start();
+  UnixAddress address;
+  ASSERT_TRUE(make_abstract(server->socket(), address));
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(silent.back().get(), address.get(), address.bytes), 0);
+  }
+  const auto token = server->offer(memory.get(), true, getuid());
+  ASSERT_THAT(token, IsOk());
+  EXPECT_THAT(fetch_memory(server->socket(), *token, std::chrono::steady_clock::now() + std::chrono::seconds(20)),
+              IsOk());
+  pollfd poll_for{silent.front().get(), POLLIN, 0};
+  EXPECT_EQ(poll(&poll_for, 1, 20'000), 1) << "it was dropped";
 }
 
 TEST_F(HandoverTest, AServerThatIsGoneIsUnavailable) {
