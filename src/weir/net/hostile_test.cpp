@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -12,9 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +27,7 @@
 #include <weir/base/testing/matchers.h>
 #include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
+#include <weir/base/unix_socket.h>
 #include <weir/net/internal/handshake.h>
 #include <weir/net/internal/links.h>
 #include <weir/net/internal/ring_worker.h>
@@ -142,7 +146,10 @@ class RawPeer {
     worker_ = std::move(*made);
     link_ = worker_->connect(internal::ring_name(address)).link;
     EXPECT_NE(link_, nullptr);
-    link_->set_on_failure([this](const Status&) { is_lost = true; });
+    link_->set_on_failure([this](const Status& why) {
+      is_lost = true;
+      lost_why = why.message();
+    });
   }
 
   void send(const Frame& frame, std::size_t payload_bytes = 0, std::byte value = std::byte{7}) {
@@ -185,8 +192,16 @@ class RawPeer {
   }
   [[nodiscard]] internal::Link& link() { return *link_; }
 
+  /// The first that came of a kind; waits for it.
+  const Came* find(FrameKind kind) {
+    const auto is_that = [&](const Came& one) { return one.frame.kind == kind; };
+    if (!until([&] { return std::any_of(came.begin(), came.end(), is_that); })) return nullptr;
+    return &*std::find_if(came.begin(), came.end(), is_that);
+  }
+
   std::vector<Came> came;
   bool is_lost = false;
+  std::string lost_why;
 
  private:
   std::unique_ptr<internal::RingWorker> worker_;
@@ -260,7 +275,7 @@ TEST_F(HostileTest, StrangersAreNotServed) {
 }
 
 TEST_F(HostileTest, StrangersThatNeverSpeakAreDropped) {
-  start({.stranger_patience = 50ms});
+  start({.stranger_patience = 1s});  // others must not need as long
   RawPeer silent(listener->address());
   RawPeer known(listener->address());
   known.introduce(key);
@@ -330,6 +345,214 @@ TEST_F(HostileTest, ACallerThatStopsInABodyIsDropped) {
   while (handler.disconnections == 0 && Clock::now() < deadline) run([] {});
   EXPECT_EQ(handler.failures, 1);
   EXPECT_EQ(handler.disconnections, 1);
+  expect_service();
+}
+
+// ---------------------------------------------------------------- limits
+
+std::string text_of(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+TEST_F(HostileTest, RequestsBeyondTheLimitAreRefusedAndTheReasonIsTold) {
+  start({.limits = {.requests = 3}});
+  RawPeer peer(listener->address());
+  peer.introduce(key.for_clients());
+  for (std::uint64_t call = 1; call <= 4; ++call) peer.send(call_of(call, 0));
+  const RawPeer::Came* refused = peer.find(FrameKind::kDropped);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->frame.call, 4u);
+  EXPECT_THAT(text_of(refused->payload), HasSubstr("WEIR_LIMIT_REQUESTS"));
+  EXPECT_THAT(text_of(refused->payload), HasSubstr(concat("user ", ::geteuid())));
+  run([this] {
+    EXPECT_EQ(handler.handled, 3);
+    handler.kept.clear();
+  });
+  peer.send(call_of(5, 10), 10);
+  EXPECT_TRUE(peer.await(FrameKind::kReply)) << "there is room again";
+  run([this] { EXPECT_EQ(listener->limit_counters().refused_requests, 1u); });
+}
+
+TEST_F(HostileTest, BytesOfRequestsAreLimited) {
+  constexpr std::size_t kHead = 40'000;
+  start({.limits = {.request_bytes = 100'000}});
+  RawPeer peer(listener->address());
+  peer.introduce(key.for_clients());
+  for (std::uint64_t call = 1; call <= 3; ++call) {
+    Frame frame = call_of(call, 0);
+    frame.head_bytes = kHead;
+    peer.send(frame, kHead);
+  }
+  const RawPeer::Came* refused = peer.find(FrameKind::kDropped);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->frame.call, 3u);
+  EXPECT_THAT(text_of(refused->payload), HasSubstr("WEIR_LIMIT_MEMORY"));
+  expect_service();
+}
+
+// One has most of what there is for all: it is refused more, while another still gets its share.
+TEST_F(HostileTest, BytesOfAllRequestsAreLimited) {
+  constexpr std::size_t kHead = 40'000;
+  start({.limits = {.total_request_bytes = 200'000}});
+  const auto large_call = [](std::uint64_t call) {
+    Frame frame = call_of(call, 0);
+    frame.head_bytes = kHead;
+    return frame;
+  };
+  RawPeer greedy(listener->address());
+  greedy.introduce(key.for_clients());
+  RawPeer modest(listener->address());
+  modest.introduce(key.for_clients());
+  for (std::uint64_t call = 1; call <= 6; ++call) greedy.send(large_call(call), kHead);
+  const RawPeer::Came* refused = greedy.find(FrameKind::kDropped);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_THAT(text_of(refused->payload), HasSubstr("of all callers"));
+  modest.send(large_call(1), kHead);
+  modest.send({.kind = FrameKind::kAsk, .call = 1});
+  EXPECT_TRUE(modest.await(FrameKind::kWorking));
+  run([this] { EXPECT_EQ(handler.handled, 4 + 1); });
+}
+
+TEST_F(HostileTest, ServersAreNotLimited) {
+  start({.limits = {.connections = 0, .requests = 1, .request_bytes = 1000}});
+  RawPeer peer(listener->address());
+  peer.introduce(key);
+  for (std::uint64_t call = 1; call <= 4; ++call) peer.send(call_of(call, 0));
+  peer.send(call_of(5, 10), 10);
+  EXPECT_TRUE(peer.await(FrameKind::kReply));
+  EXPECT_EQ(handler.handled, 5);
+}
+
+TEST_F(HostileTest, ConnectionsBeyondTheLimitAreRefusedAndTheReasonIsTold) {
+  start({.limits = {.connections = 2}});
+  RawPeer first(listener->address());
+  first.introduce(key.for_clients());
+  auto second = std::make_unique<RawPeer>(listener->address());
+  second->introduce(key.for_clients());
+  const auto call_with = [&](const Key& with) {
+    const auto caller = system_network().make_caller(listener->address(), runtime::system_runtime());
+    const auto connection = (*caller)->connect(listener->address(), with, Clock::now() + kHostileLong);
+    std::optional<Result<Reply>> result;
+    const Bytes body(10, std::byte{1});
+    connection->call(
+        {{}, body, {}, Clock::now() + kHostileLong, [&](Result<Reply> reply) { result = std::move(reply); }});
+    while (!result) (*caller)->wait(Clock::now() + 1s);
+    return result->status();
+  };
+  EXPECT_THAT(call_with(key.for_clients()), StatusIs(ErrorCode::kUnavailable, HasSubstr("WEIR_LIMIT_CONNECTIONS")));
+  EXPECT_THAT(call_with(key), IsOk()) << "of a server";
+  second.reset();
+  const auto until = Clock::now() + kHostileLong;
+  while (handler.disconnections < 2 && Clock::now() < until) run([] {});
+  EXPECT_THAT(call_with(key.for_clients()), IsOk());
+}
+
+// It sends, and never reads an answer: nothing more is read from it, so that answers do not pile up.
+TEST_F(HostileTest, ACallerThatReadsNoAnswersIsNotReadEither) {
+  constexpr std::uint64_t kMany = 60'000;
+  start({.stall_limit = 1h, .limits = {.unread_bytes = 64 << 10}});
+  RawPeer peer(listener->address());
+  peer.introduce(key.for_clients());
+  peer.send(call_of(1, 0));
+  for (std::uint64_t i = 0; i < kMany; ++i) peer.send({.kind = FrameKind::kAsk, .call = 1});
+  for (std::uint64_t sent = 0; sent != peer.link().sent_bytes();) {
+    sent = peer.link().sent_bytes();
+    for (int i = 0; i < 100; ++i) run([] {});
+    peer.send({.kind = FrameKind::kAsk, .call = 1});  // sends what has room by now
+  }
+  EXPECT_LT(peer.link().sent_bytes(), kMany * internal::kFrameBytes / 2);
+  expect_service();
+  // It reads again, and nothing was lost.
+  EXPECT_TRUE(peer.until([&] { return peer.came.size() >= kMany; })) << peer.came.size();
+}
+
+TEST_F(HostileTest, ACallerThatReadsNoAnswersIsDroppedAndToldWhy) {
+  start({.stall_limit = 100ms});
+  RawPeer peer(listener->address());
+  peer.introduce(key.for_clients());
+  peer.send(call_of(1, 0));
+  for (int i = 0; i < 20'000; ++i) peer.send({.kind = FrameKind::kAsk, .call = 1});
+  const auto until = Clock::now() + kHostileLong;
+  while (handler.disconnections == 0 && Clock::now() < until) {
+    run([&] {});
+    peer.send({.kind = FrameKind::kAsk, .call = 1});  // sends what has room by now
+  }
+  EXPECT_EQ(handler.disconnections, 1);
+  run([this] { EXPECT_EQ(listener->limit_counters().dropped_connections, 1u); });
+  EXPECT_TRUE(peer.until([&] { return peer.is_lost; }));
+  EXPECT_THAT(peer.lost_why, HasSubstr("WEIR_LIMIT_STALL"));
+  expect_service();
+}
+
+/// Processes of this host that connect, and do not even send the memory for messages.
+std::vector<Descriptor> connect_silently(const Address& address, std::size_t count) {
+  UnixAddress name;
+  EXPECT_TRUE(make_abstract(internal::ring_name(address), name));
+  std::vector<Descriptor> silent;
+  for (std::size_t i = 0; i < count; ++i) {
+    silent.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(silent.back().get(), name.get(), name.bytes), 0) << std::strerror(errno);
+  }
+  return silent;
+}
+
+bool is_hung_up(const Descriptor& socket) {
+  pollfd poll{socket.get(), POLLIN, 0};
+  return ::poll(&poll, 1, static_cast<int>(std::chrono::milliseconds(kHostileLong).count())) == 1 &&
+         (poll.revents & POLLHUP) != 0;
+}
+
+TEST_F(HostileTest, SilentProcessesDoNotKeepOthersOut) {
+  start({.stranger_patience = 1h});
+  std::vector<Descriptor> silent;
+  for (int turn = 0; turn < 4; ++turn) {
+    for (Descriptor& one : connect_silently(listener->address(), 300)) silent.push_back(std::move(one));
+    expect_service();
+  }
+  EXPECT_TRUE(is_hung_up(silent.front())) << "the oldest have made room";
+}
+
+TEST_F(HostileTest, SilentProcessesAreDropped) {
+  start({.stranger_patience = 1s});  // others must not need as long
+  for (const Descriptor& one : connect_silently(listener->address(), 100)) EXPECT_TRUE(is_hung_up(one));
+  expect_service();
+}
+
+/// This process has no descriptors left, as long as this exists.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit low{std::min<rlim_t>(before_.rlim_cur, 512), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (;;) {
+      Descriptor one(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!one.is_open()) break;
+      taken_.push_back(std::move(one));
+    }
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<Descriptor> taken_;
+};
+
+TEST_F(HostileTest, WithoutDescriptorsKnownCallersAreServedAndOthersTurnedAway) {
+  start();
+  RawPeer known(listener->address());
+  known.introduce(key);
+  UnixAddress name;
+  ASSERT_TRUE(make_abstract(internal::ring_name(listener->address()), name));
+  std::vector<Descriptor> sockets;
+  for (int i = 0; i < 20; ++i) sockets.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  {
+    const NoDescriptors none;
+    for (const Descriptor& one : sockets) ASSERT_EQ(::connect(one.get(), name.get(), name.bytes), 0);
+    for (const Descriptor& one : sockets) EXPECT_TRUE(is_hung_up(one));
+    known.send(call_of(1, 10), 10);
+    EXPECT_TRUE(known.await(FrameKind::kReply));
+  }
   expect_service();
 }
 
@@ -551,6 +774,8 @@ class WakeTest : public ::testing::Test {
     link = writer->connect(name).link;
     ASSERT_NE(link, nullptr);
     while (!has_come) reader->progress();
+    reader->arm();  // as after a sleep: the memory is there, too
+    reader->progress();
   }
   static void settle(internal::RingWorker& worker) {
     // Sockets are looked at after a sleep.

@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 using Deadline = runtime::TimePoint;
 
 /// The protocol: frames (docs/formats.md) and heads together.  Both ends must have the same number.
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 /// Longer heads and bodies are refused before they are read.
 inline constexpr std::size_t kMostHeadBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 30;
@@ -200,11 +200,33 @@ struct Admission {
   bool squashes_root = true;
 };
 
+/// What callers can make a listener hold.  Errors name the limit, and the variable by which server/limits.h sets it.
+/// Servers are callers without limits.
+struct Limits {
+  std::size_t connections = 4096;                          ///< Of all users.
+  std::size_t user_connections = 2048;                     ///< Of one user, other than the listener's own.
+  std::size_t requests = 16384;                            ///< Under way on one connection.
+  std::size_t request_bytes = std::size_t{256} << 20;      ///< Of those: heads, and bodies that came with them.
+  std::size_t total_request_bytes = std::size_t{2} << 30;  ///< Of all connections.
+  /// Answers, bodies aside, that wait because a caller does not read.  It is not read either, then.
+  std::size_t unread_bytes = std::size_t{16} << 20;
+  std::size_t total_unread_bytes = std::size_t{128} << 20;  ///< Of all connections.
+};
+
+/// How often limits were met.
+struct LimitCounters {
+  std::uint64_t refused_connections = 0;
+  std::uint64_t refused_requests = 0;
+  std::uint64_t dropped_connections = 0;  ///< That did not move for ListenOptions::stall_limit.
+};
+
 /// The answering end: an event loop.  Idle, it sleeps.
 class Listener {
  public:
   virtual ~Listener() = default;
   [[nodiscard]] virtual Admission admission() const { return {}; }
+  /// Listener's thread only.
+  [[nodiscard]] virtual LimitCounters limit_counters() const { return {}; }
   /// As clients reach it; the port is filled in where 0 was asked for.
   [[nodiscard]] virtual const Address& address() const = 0;
   /// Serves until stop(); in the thread that calls it.
@@ -224,10 +246,11 @@ class Listener {
 
 struct ListenOptions {
   /// A caller of whose bodies, in either direction, no byte has moved for so long is dropped: others may wait for what
-  /// it holds.
+  /// it holds.  So is one that has not read any of the answers that wait for it.
   Clock::duration stall_limit = std::chrono::seconds(10);
   /// How long a caller may take to prove that it has the key.
   Clock::duration stranger_patience = std::chrono::seconds(5);
+  Limits limits{};
   /// Open a port also on a loopback address.  Only this host reaches those, so shared memory alone serves them
   /// otherwise: a port that is not needed stays closed.
   bool opens_loopback_port = false;

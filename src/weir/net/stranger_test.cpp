@@ -10,10 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <weir/base/descriptor.h>
@@ -65,9 +68,15 @@ class StrangerTest : public ::testing::Test {
     thread.join();
   }
 
-  /// A socket that is connected to the server.
-  [[nodiscard]] Descriptor connect() const {
+  /// A socket that is connected to the server, from 127.0.0.`host`.
+  [[nodiscard]] Descriptor connect(std::uint8_t host = 1) const {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
+    const int on = 1;
+    EXPECT_EQ(::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on), 0);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0) << std::strerror(errno);
     EXPECT_EQ(::connect(socket.get(), address.get(), address.length), 0) << std::strerror(errno);
     return socket;
   }
@@ -174,15 +183,85 @@ TEST_F(StrangerTest, ManyThatSayNothingDoNotKeepOthersOut) {
   start({.stranger_patience = std::chrono::hours(1)});
   std::vector<Descriptor> silent;
   for (std::size_t i = 0; i < many; ++i) {
-    silent.push_back(connect());
+    silent.push_back(connect(static_cast<std::uint8_t>(2 + i % 200)));
+    if (i % 2 == 0) send(silent.back(), {std::byte{0x16}, std::byte{3}, std::byte{1}});  // a handshake begins
     if (i % (many / 4) == 0) expect_service();
   }
   expect_service();
   EXPECT_TRUE(is_closed(silent.front())) << "the oldest have made room";
 }
 
+// The oldest of all are those of another host: they stay while one host floods the server.
+TEST_F(StrangerTest, AHostThatFloodsTheServerPushesOutItsOwn) {
+  start({.stranger_patience = std::chrono::hours(1)});
+  const Descriptor other = connect(2);
+  std::vector<Descriptor> flood;
+  for (int i = 0; i < 600; ++i) flood.push_back(connect(3));
+  EXPECT_TRUE(is_closed(flood.front()));
+  expect_service();
+  pollfd poll{other.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&poll, 1, 0), 0) << "it still may say something";
+}
+
+TEST_F(StrangerTest, AllThatSayNothingAreDropped) {
+  start({.stranger_patience = 1s});  // others must not need as long
+  std::vector<Descriptor> silent;
+  for (std::size_t i = 0; i < 200; ++i) {
+    silent.push_back(connect());
+    if (i % 2 == 0) send(silent.back(), {std::byte{0x16}, std::byte{3}, std::byte{1}});
+  }
+  for (const Descriptor& one : silent) EXPECT_TRUE(is_closed(one));
+  expect_service();
+}
+
+/// Answers everything with much.
+class LongHandler final : public Handler {
+ public:
+  void handle(Request request) override {
+    ++handled;
+    request.reply(Bytes(std::size_t{64} << 10));
+  }
+  void disconnected(PeerId) override { ++disconnections; }
+  std::atomic<int> handled = 0;
+  std::atomic<int> disconnections = 0;
+};
+
+class UnreadTest : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Encrypted, UnreadTest, ::testing::Bool());
+
+// It is not read while much waits for it, then dropped; when it goes on at last, it is told why.
+TEST_P(UnreadTest, ACallerThatReadsNoAnswersIsDroppedAndToldWhy) {
+  constexpr int kMany = 6000;
+  const bool is_encrypted = GetParam();
+  if (is_encrypted) ::setenv("WEIR_ENCRYPTION", "always", 1);
+  const Key key = Key::random();
+  LongHandler handler;
+  ListenOptions options{.stall_limit = 400ms, .limits = {.unread_bytes = std::size_t{1} << 20}};
+  options.opens_loopback_port = true;
+  auto made = system_network().listen({"tcp:127.0.0.1:0"}, key, handler, options);
+  ASSERT_THAT(made, IsOk());
+  Listener& listener = **made;
+  std::thread thread([&] { listener.run(); });
+  {
+    SocketPeer peer(*internal::resolve(listener.address()), key.for_clients());
+    peer.introduce(key.for_clients());
+    for (int i = 1; i <= kMany; ++i) peer.send(FrameKind::kCall, {}, static_cast<std::uint64_t>(i));
+    const auto until = Clock::now() + kStrangerLong;
+    while (handler.disconnections == 0 && Clock::now() < until) std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(handler.disconnections, 1);
+    EXPECT_LT(handler.handled, kMany / 2) << "answers pile up";
+    EXPECT_TRUE(peer.await(FrameKind::kGoodbye));
+    EXPECT_THAT(std::string(reinterpret_cast<const char*>(peer.last.data()), peer.last.size()),
+                ::testing::HasSubstr("WEIR_LIMIT_STALL"));
+  }
+  listener.stop();
+  thread.join();
+  ::unsetenv("WEIR_ENCRYPTION");
+}
+
 TEST_F(StrangerTest, OneThatDoesNotFinishTlsIsDropped) {
-  start({.stranger_patience = 50ms});
+  start({.stranger_patience = 1s});  // others must not need as long
   const Descriptor silent = connect();
   const Descriptor half = connect();
   send(half, {std::byte{0x16}, std::byte{3}, std::byte{1}});

@@ -1,6 +1,9 @@
 #include <weir/net/internal/errors.h>
 
+#include <algorithm>
+
 #include <weir/base/text.h>
+#include <weir/net/internal/frame.h>
 
 namespace weir::net::internal {
 
@@ -18,7 +21,18 @@ Status gone(const Address& address, std::string_view why) {
   return {ErrorCode::kUnavailable, concat("call to ", address.text, ": ", why)};
 }
 
-Status left() { return {ErrorCode::kUnavailable, "connection: the other end has left"}; }
+Status left(std::string_view why) {
+  return {ErrorCode::kUnavailable,
+          why.empty() ? "connection: the other end has left" : concat("connection: the other end says: ", why)};
+}
+
+std::string printable(std::span<const std::byte> text) {
+  std::string out(reinterpret_cast<const char*>(text.data()), std::min(text.size(), kMostReasonBytes));
+  for (char& character : out) {
+    if (character < ' ' || character > '~') character = '?';
+  }
+  return out;
+}
 
 Status cannot_connect(const Address& address, const Status& why) {
   return {why.code(), concat("connect to ", address.text, ": ", why.message())};

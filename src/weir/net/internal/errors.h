@@ -2,6 +2,9 @@
 
 // Errors and checks that all transports share, so that they say the same.
 
+#include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include <weir/net/net.h>
@@ -12,8 +15,10 @@ namespace weir::net::internal {
 Status timed_out(const Call& call, const Address& address);
 /// kUnavailable
 Status gone(const Address& address, std::string_view why);
-/// kUnavailable: the other end has said goodbye.
-Status left();
+/// kUnavailable: the other end has said goodbye, and maybe why.
+Status left(std::string_view why = {});
+/// What the other end says, fit for a terminal: at most kMostReasonBytes, other characters replaced.
+std::string printable(std::span<const std::byte> text);
 /// `why`, saying where to.
 Status cannot_connect(const Address& address, const Status& why);
 /// kInvalidArgument: Request::receive with the wrong room.

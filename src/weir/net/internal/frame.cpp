@@ -30,10 +30,10 @@ bool is_sound(const Frame& frame, std::size_t payload_bytes) {
       return payload_bytes > 0 && payload_bytes <= kMostBodyBytes && frame.number <= kMostBodyBytes - payload_bytes;
     case FrameKind::kPull:
     case FrameKind::kCancel:
-    case FrameKind::kGoodbye:
     case FrameKind::kAsk:
-    case FrameKind::kWorking:
-    case FrameKind::kDropped: return payload_bytes == 0;
+    case FrameKind::kWorking: return payload_bytes == 0;
+    case FrameKind::kGoodbye:
+    case FrameKind::kDropped: return payload_bytes <= kMostReasonBytes;
   }
   return false;
 }

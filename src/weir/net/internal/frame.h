@@ -11,7 +11,7 @@
 //     │ kCancel (the caller has given up) ────────────> │
 //     │ kAsk (no sign of life for long) ──────────────> │
 //     │ <──────────────── kWorking (on its way; if it is not, there is no answer)
-//     │ <──────────── kDropped (there will be no reply) │
+//     │ <──────────── kDropped (there will be no reply; why)
 //
 // Pieces of bodies may come in any order.  Memory of the receiver is written only by its own thread, when it takes in a
 // frame that says which call it belongs to: a call that is over is no longer found, so nothing is written late.
@@ -37,7 +37,7 @@ enum class FrameKind : std::uint8_t {
   kReply,
   kCancel,
   kDropped,
-  kGoodbye,  ///< From either end: the connection is over.
+  kGoodbye,  ///< From either end: the connection is over; why.
   kAsk,
   kWorking,
 };
@@ -64,6 +64,8 @@ inline constexpr std::size_t kMostInlineCall = 72 * 1024;
 inline constexpr std::size_t kPieceBytes = 8192;
 /// Longest payload of a frame of the handshake.
 inline constexpr std::size_t kMostHandshakeBytes = 8192;
+/// Longest text that says why a call was dropped, or a connection ended.
+inline constexpr std::size_t kMostReasonBytes = 400;
 
 FrameHeader encode(const Frame& frame);
 

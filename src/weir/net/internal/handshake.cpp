@@ -9,6 +9,8 @@
 
 #include <weir/base/text.h>
 #include <weir/net/internal/bytes.h>
+#include <weir/net/internal/errors.h>
+#include <weir/net/internal/frame.h>
 
 namespace weir::net::internal {
 
@@ -17,7 +19,6 @@ namespace {
 constexpr std::string_view kMagic = "WEIR";
 constexpr std::size_t kMostHostBytes = 255;
 constexpr std::size_t kMostCredentialBytes = 4096;
-constexpr std::size_t kMostRefusalBytes = 400;
 
 using Mac = std::array<std::byte, crypto_auth_BYTES>;
 static_assert(crypto_auth_KEYBYTES == 32);
@@ -138,11 +139,7 @@ Status CallerHandshake::read_refusal(std::span<const std::byte> refusal) const {
   const auto code = reader.number<std::uint8_t>();
   const auto version = reader.number<std::uint32_t>();
   if (reader.is_ok() && version != secrets_.version) return other_version(secrets_.version, version);
-  std::string text(reinterpret_cast<const char*>(reader.rest().data()),
-                   std::min(reader.rest().size(), kMostRefusalBytes));
-  for (char& character : text) {
-    if (character < ' ' || character > '~') character = '?';  // it may end in somebody's terminal
-  }
+  const std::string text = printable(reader.rest());
   const bool is_permission = code == static_cast<std::uint8_t>(ErrorCode::kPermission);
   return {is_permission ? ErrorCode::kPermission : ErrorCode::kUnavailable, concat("refused: ", text)};
 }
@@ -202,7 +199,7 @@ Bytes ListenerHandshake::refuse(const Status& why) const {
   Bytes out;
   append(out, static_cast<std::uint8_t>(why.code()));
   append(out, secrets_.version);
-  append(out, bytes_of(std::string_view(why.message()).substr(0, kMostRefusalBytes)));
+  append(out, bytes_of(std::string_view(why.message()).substr(0, kMostReasonBytes)));
   return out;
 }
 

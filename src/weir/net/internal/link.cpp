@@ -20,7 +20,7 @@ Frame Outgoing::next_frame(std::size_t length) {
 // ---------------------------------------------------------------- links
 
 void Link::send(Frame frame, Bytes payload) {
-  if (!is_open_) return;
+  if (!is_open_ || is_dismissed_) return;
   if (!is_handshake(frame.kind)) frame.session = session_;
   send_frame(frame, std::move(payload));
 }
@@ -28,7 +28,7 @@ void Link::send(Frame frame, Bytes payload) {
 std::shared_ptr<Outgoing> Link::send_body(std::uint64_t call, std::span<const std::byte> body,
                                           std::function<void()> finished) {
   std::shared_ptr<Outgoing> outgoing = make_outgoing(call, body, std::move(finished));
-  if (!is_open_) outgoing->stop();
+  if (!is_open_ || is_dismissed_) outgoing->stop();
   worker_->streams_.push_back(outgoing);
   return outgoing;
 }
@@ -47,6 +47,19 @@ void Link::say_goodbye() {
   send(frame);
 }
 
+bool Link::dismiss(const std::string& why) {
+  if (!is_open_ || is_dismissed_) return is_open_;
+  is_dismissed_ = true;
+  stop_streams();
+  return tell_dismissal(why.substr(0, kMostReasonBytes));
+}
+
+void Link::stop_streams() {
+  for (const auto& stream : worker_->streams_) {
+    if (stream->link_.get() == this) stream->stop();
+  }
+}
+
 void Link::fail(Status why) {
   if (is_open_) worker_->failures_.push_back({shared_from_this(), std::move(why)});
 }
@@ -55,10 +68,9 @@ void Link::abort() {
   if (!is_open_) return;
   is_open_ = false;
   on_failure_ = nullptr;
-  for (const auto& stream : worker_->streams_) {
-    if (stream->link_.get() == this) stream->stop();
-  }
+  stop_streams();
   close();
+  forget_unsent();
 }
 
 // ---------------------------------------------------------------- worker

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <weir/base/result.h>
@@ -75,6 +77,8 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] std::uint64_t session() const { return session_; }
   /// Who the kernel says is at the other end, if it does.
   [[nodiscard]] const std::optional<Identity>& vouched() const { return vouched_; }
+  /// Where it comes from, to tell strangers apart: the user within a host, otherwise (a hash of) the address.
+  [[nodiscard]] std::uint64_t origin() const { return origin_; }
   /// Bytes that both ends of this connection know and no other connection has, if it has such.
   [[nodiscard]] std::span<const std::byte> channel() const { return channel_; }
   /// Called once, from Worker::progress(), if the other end is gone.
@@ -88,8 +92,18 @@ class Link : public std::enable_shared_from_this<Link> {
   /// A frame, and the body of its call after it.
   std::shared_ptr<Outgoing> send_with_body(const Frame& frame, Bytes payload, std::span<const std::byte> body,
                                            std::function<void()> finished);
+  /// Bytes of frames that wait here because the other end does not read.  Bodies are not counted: they stay with those
+  /// who sent them.
+  [[nodiscard]] std::size_t unsent_bytes() const { return unsent_bytes_; }
+  /// Bytes of frames that have left, ever: whether they become more tells whether the other end reads.
+  [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
+
   /// Tells the other end that this one goes; abort() comes next.
   void say_goodbye();
+  /// The same, and why, to one that may not be reading: what waits here for it is given up, and nothing that it sends is
+  /// taken in any more.  \returns whether the link has to stay until the other end closes it, to tell that; abort() ends
+  /// it in any case
+  bool dismiss(const std::string& why);
   /// The other end is gone: on_failure is called soon, after what it sent before.
   void fail(Status why);
   /// Closes at once: what has not been sent is given up.  on_failure is not called any more.
@@ -101,17 +115,32 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
                                                   std::function<void()> finished) = 0;
   virtual void close() = 0;
+  /// Gives up frames that wait, as far as the other end can do without them, and tells it `why`.  \returns whether that
+  /// needs the link to stay
+  virtual bool tell_dismissal(const std::string& why) = 0;
+  /// The other end has to read before more is taken in from it.  It may have a lot to say that has to be answered.
+  [[nodiscard]] inline bool is_choked() const;
+  inline void note_unsent(std::size_t bytes);
+  inline void note_sent(std::size_t bytes);
+  /// They never will be.
+  inline void forget_unsent();
   /// During send_frame(): a body comes next, and may travel together with the frame.
   [[nodiscard]] bool is_followed_by_body() const { return is_followed_by_body_; }
 
   Worker* worker_;
   bool is_open_ = false;
+  bool is_dismissed_ = false;
   std::optional<Identity> vouched_;
+  std::uint64_t origin_ = 0;
   Bytes channel_;
 
  private:
+  void stop_streams();
+
   std::uint64_t session_ = 0;
   bool is_followed_by_body_ = false;
+  std::size_t unsent_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0;
   std::function<void(const Status&)> on_failure_;
 };
 
@@ -134,6 +163,13 @@ class Worker {
   virtual Clock::duration arm() = 0;
   [[nodiscard]] virtual int event_fd() const = 0;
 
+  /// Nothing is taken in from a link while more bytes of frames wait for its other end; nor from any for which some
+  /// wait, while those of all links are more than `together`.
+  void set_most_unsent(std::size_t bytes, std::size_t together) {
+    most_unsent_ = bytes;
+    most_unsent_together_ = together;
+  }
+  [[nodiscard]] std::size_t unsent_bytes() const { return unsent_bytes_; }
   [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
   [[nodiscard]] bool has_failures() const { return !failures_.empty(); }
   /// Lets what was sent leave this process.
@@ -158,6 +194,27 @@ class Worker {
 
   std::list<std::shared_ptr<Outgoing>> streams_;
   std::vector<Failure> failures_;
+  std::size_t most_unsent_ = SIZE_MAX;
+  std::size_t most_unsent_together_ = SIZE_MAX;
+  std::size_t unsent_bytes_ = 0;  // of all links
 };
+
+bool Link::is_choked() const {
+  return unsent_bytes_ > 0 &&
+         (unsent_bytes_ > worker_->most_unsent_ || worker_->unsent_bytes_ > worker_->most_unsent_together_);
+}
+
+void Link::note_unsent(std::size_t bytes) {
+  unsent_bytes_ += bytes;
+  worker_->unsent_bytes_ += bytes;
+}
+
+void Link::note_sent(std::size_t bytes) {
+  unsent_bytes_ -= bytes;
+  worker_->unsent_bytes_ -= bytes;
+  sent_bytes_ += bytes;
+}
+
+void Link::forget_unsent() { worker_->unsent_bytes_ -= std::exchange(unsent_bytes_, 0); }
 
 }  // namespace weir::net::internal

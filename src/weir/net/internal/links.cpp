@@ -60,6 +60,7 @@ Links::Links(Worker::OnFrame on_frame, SocketWorker::Place place, Rings rings, c
 Result<SocketWorker*> Links::sockets() {
   if (sockets_ == nullptr) {
     WEIR_TRY(sockets_, SocketWorker::create(on_frame_, place_, runtime_));
+    sockets_->set_most_unsent(most_unsent_, most_unsent_together_);
   }
   return sockets_.get();
 }
@@ -108,6 +109,19 @@ void Links::take_in() {
 void Links::stop_listening() {
   if (rings_ != nullptr) rings_->stop_listening();
   if (sockets_ != nullptr) sockets_->stop_listening();
+}
+
+void Links::set_most_unsent(std::size_t bytes, std::size_t together) {
+  most_unsent_ = bytes;
+  most_unsent_together_ = together;
+  for (Worker* worker : workers()) {
+    if (worker != nullptr) worker->set_most_unsent(bytes, together);
+  }
+}
+
+bool Links::has_unsent() const {
+  return std::ranges::any_of(workers(),
+                             [](const Worker* worker) { return worker != nullptr && worker->unsent_bytes() > 0; });
 }
 
 bool Links::has_streams() const {

@@ -53,6 +53,10 @@ class Links {
   [[nodiscard]] Deadline now() const { return runtime_.clock->now(); }
 
   void stop_listening();
+  /// As Worker::set_most_unsent(), for links that come later, too.
+  void set_most_unsent(std::size_t bytes, std::size_t together);
+  /// Whether frames wait for an end that does not read.
+  [[nodiscard]] bool has_unsent() const;
   [[nodiscard]] bool has_streams() const;
   void flush(Deadline deadline);
   void finish_closing(Deadline deadline);
@@ -68,6 +72,8 @@ class Links {
   std::unique_ptr<RingWorker> rings_;
   std::unique_ptr<SocketWorker> sockets_;
   std::unique_ptr<UcxWorker> ucx_;
+  std::size_t most_unsent_ = SIZE_MAX;
+  std::size_t most_unsent_together_ = SIZE_MAX;
   Deadline last_activity_ = now();
 };
 

@@ -36,6 +36,10 @@ namespace {
 
 /// Peers that have not proven the key: so many at a time.
 constexpr std::size_t kMostStrangers = 256;
+/// How long a caller that was dropped may take to read why.
+constexpr auto kFarewellPatience = std::chrono::seconds(60);
+/// What a request takes besides its payload.
+constexpr std::size_t kRequestBytes = 512;
 /// How long stop() waits for bodies that callers do not take in.
 constexpr auto kStopPatience = std::chrono::seconds(2);
 constexpr auto kClosePatience = std::chrono::milliseconds(500);
@@ -60,6 +64,18 @@ struct Incoming {
 
 class ProcessRequest;
 
+/// Looks at something that is to move.
+struct Progress {
+  std::uint64_t seen_bytes = 0;  // that had moved at the last look
+  int idle_looks = 0;            // in a row, that found no progress
+
+  bool is_stalled(bool has_to_move, std::uint64_t moved_bytes) {
+    const std::uint64_t seen = std::exchange(seen_bytes, moved_bytes);
+    idle_looks = has_to_move && seen == moved_bytes ? idle_looks + 1 : 0;
+    return idle_looks >= kLooksPerStall;
+  }
+};
+
 struct Peer {
   PeerId id = 0;
   std::shared_ptr<Link> link;
@@ -70,15 +86,25 @@ struct Peer {
   std::unordered_map<std::uint64_t, Incoming> incoming;                   // by call
   std::unordered_map<std::uint64_t, std::shared_ptr<Outgoing>> outgoing;  // by call
   std::unordered_map<std::uint64_t, ProcessRequest*> requests;            // by call: not answered yet
-  std::uint64_t received_bytes = 0;                                       // of all bodies so far
-  std::uint64_t seen_bytes = 0;                                           // that had moved when it was last looked at
-  int idle_looks = 0;                                                     // in a row, that found no progress
+  std::size_t held_requests = 0;
+  std::size_t held_bytes = 0;  // of them
+  bool is_counted = false;     // among callers_
+  bool is_refusal_logged = false;
+  std::uint64_t received_bytes = 0;  // of all bodies so far
+  Progress bodies{};
+  Progress answers{};
 
   /// Of bodies that are on their way, and of those that came before.
   [[nodiscard]] std::uint64_t moved_bytes() const {
     std::uint64_t bytes = received_bytes;
     for (const auto& entry : outgoing) bytes += entry.second->sent_bytes();
     return bytes;
+  }
+  [[nodiscard]] bool has_bodies() const { return !incoming.empty() || !outgoing.empty(); }
+  /// One look.  \returns whether the limit is reached
+  bool is_stalled() {
+    const bool in_bodies = bodies.is_stalled(has_bodies(), moved_bytes());
+    return answers.is_stalled(link->unsent_bytes() > 0, link->sent_bytes()) || in_bodies;
   }
 };
 
@@ -89,6 +115,7 @@ struct Shared {
   /// requests lock it wherever they are.
   std::recursive_mutex mutex;
   std::size_t outstanding = 0;  // requests that the handler has
+  std::size_t held_bytes = 0;   // of them
   bool has_new_body = false;    // a body has begun to move
   std::vector<Task> ready;      // what frames have caused, for the listener's thread
 };
@@ -106,6 +133,8 @@ class ProcessRequest : public Request::Impl {
         sink_bytes_(frame.sink_bytes),
         payload_(payload.begin(), payload.end()) {
     ++shared_->outstanding;
+    ++peer_->held_requests;
+    charge(payload_.size() + kRequestBytes);
     peer_->requests.emplace(call_, this);
   }
   ProcessRequest(const ProcessRequest&) = delete;
@@ -117,6 +146,8 @@ class ProcessRequest : public Request::Impl {
     forget_request();
     if (!is_answered_) send(FrameKind::kDropped);
     --shared_->outstanding;
+    --peer_->held_requests;
+    charge(-(payload_.size() + kRequestBytes));
   }
 
   [[nodiscard]] std::span<const std::byte> head() const override { return std::span(payload_).first(head_bytes_); }
@@ -143,6 +174,11 @@ class ProcessRequest : public Request::Impl {
   }
 
  private:
+  /// Modulo 2^64: gives back what is negative.
+  void charge(std::size_t bytes) {
+    peer_->held_bytes += bytes;
+    shared_->held_bytes += bytes;
+  }
   /// Takes `done` if it succeeds.
   Status pull(std::span<std::byte> into, std::function<void(Status)>& done) {
     const Lock lock(shared_->mutex);
@@ -239,6 +275,10 @@ class ProcessListener : public Listener {
   }
   Caller& caller() override { return loop_caller_; }
   [[nodiscard]] Admission admission() const override { return admission_; }
+  [[nodiscard]] LimitCounters limit_counters() const override {
+    const Lock lock(shared_->mutex);
+    return limit_counters_;
+  }
 
  private:
   ProcessListener(const Key& key, Handler& handler, const ListenOptions& options,
@@ -250,7 +290,9 @@ class ProcessListener : public Listener {
             [this](const Frame& frame, std::span<const std::byte> payload, Link* from) { take(frame, payload, from); },
             [this](const Frame& frame, const Link* from) { return place_of(frame, from); }, Rings::kOn,
             options.runtime),
-        caller_(std::move(process_caller)) {}
+        caller_(std::move(process_caller)) {
+    links_.set_most_unsent(options_.limits.unread_bytes, options_.limits.total_unread_bytes);
+  }
   Status listen(const Address& address);
   /// How those that come through the port are identified.
   Status choose_identification();
@@ -262,11 +304,11 @@ class ProcessListener : public Listener {
   static void on_connect(ucp_conn_request_h request, void* listener);
   void accept(ucp_conn_request_h request);
   [[nodiscard]] bool wants_strangers() const { return !is_stopping_ && strangers_.size() < kMostStrangers; }
-  /// Those that say nothing must not keep others out: the oldest goes.
+  /// Those that say nothing must not keep others out: the oldest goes of the user or host that has most of them.
   void make_room_for_stranger();
   void add(std::shared_ptr<Link> link);
-  /// It has a limited time to become more.
-  void take_as_stranger(const std::shared_ptr<Peer>& peer);
+  /// It has a limited time to become more, or to go.
+  void take_as_stranger(const std::shared_ptr<Peer>& peer, Clock::duration patience);
   void stop_listening();
 
   [[nodiscard]] std::shared_ptr<Peer> peer_of(const Frame& frame, const Link* from) const;
@@ -282,8 +324,19 @@ class ProcessListener : public Listener {
   /// The third thread.
   [[nodiscard]] Result<Identity> identity_by_munge(const Claim& claim, const Bytes& binding) const;
   void welcome(const std::shared_ptr<Peer>& peer, Identity identity);
+  /// Whether there is room for one more connection of such a caller.  \error kUnavailable
+  [[nodiscard]] Status check_connections(const Peer& peer, const Identity& identity) const;
+  void refuse_connection(const std::shared_ptr<Peer>& peer, const Status& why);
+  void count(Peer& peer);
   void refuse(Peer& peer, const Status& why);
+  /// Whether there is room for one more request.  \error kUnavailable
+  [[nodiscard]] Status check_request(const Peer& peer, std::size_t payload_bytes) const;
+  void refuse_call(Peer& peer, std::uint64_t call, const Status& why);
   void lose(PeerId id);
+  /// As lose(), of one that is still there: tells it why.
+  void drop(PeerId id, const std::string& why);
+  /// It is no caller any more.
+  void forget(const std::shared_ptr<Peer>& peer);
   /// Bodies on their way in do not come any more.
   void fail_incoming(Peer& peer);
   /// Looks at callers that hold bodies, again and again while there are any.
@@ -316,6 +369,9 @@ class ProcessListener : public Listener {
   std::unordered_map<PeerId, std::shared_ptr<Peer>> peers_;
   std::unordered_map<const Link*, std::shared_ptr<Peer>> strangers_;  // have not proven the key
   std::unordered_map<std::uint64_t, std::shared_ptr<Peer>> sessions_;
+  std::size_t callers_ = 0;  // that are no servers, and those of whom it is not known yet
+  std::unordered_map<std::uint32_t, std::size_t> connections_;  // of them, by user
+  LimitCounters limit_counters_;
   PeerId next_peer_ = 1;
   Timers timers_;
   Inbox inbox_;
@@ -414,7 +470,8 @@ Status ProcessListener::listen_to_fabric(const SocketAddress& socket) {
 
 Status ProcessListener::listen_to_rings() {
   return links_.rings()->listen(ring_name(address()), [this](const std::shared_ptr<Link>& link) {
-    if (!wants_strangers()) return false;
+    if (is_stopping_) return false;
+    make_room_for_stranger();
     add(link);
     return true;
   });
@@ -491,7 +548,7 @@ void ProcessListener::run() {
 bool ProcessListener::progress() {
   const Lock lock(shared_->mutex);
   const bool has_progressed = links_.progress();
-  if (std::exchange(shared_->has_new_body, false) && !is_watching_) watch_for_stalls();
+  if ((std::exchange(shared_->has_new_body, false) || links_.has_unsent()) && !is_watching_) watch_for_stalls();
   return has_progressed || !shared_->ready.empty();
 }
 
@@ -612,9 +669,14 @@ void ProcessListener::accept(ucp_conn_request_h request) {
 
 void ProcessListener::make_room_for_stranger() {
   if (strangers_.size() < kMostStrangers) return;
-  const auto oldest = std::min_element(strangers_.begin(), strangers_.end(),
-                                       [](const auto& a, const auto& b) { return a.second->id < b.second->id; });
-  lose(oldest->second->id);
+  std::unordered_map<std::uint64_t, std::size_t> counts;
+  for (const auto& entry : strangers_) ++counts[entry.first->origin()];
+  const auto goes_first = [&](const auto& a, const auto& b) {
+    const std::size_t of_a = counts[a.first->origin()];
+    const std::size_t of_b = counts[b.first->origin()];
+    return of_a != of_b ? of_a > of_b : a.second->id < b.second->id;
+  };
+  lose(std::min_element(strangers_.begin(), strangers_.end(), goes_first)->second->id);
 }
 
 void ProcessListener::add(std::shared_ptr<Link> link) {
@@ -630,12 +692,12 @@ void ProcessListener::add(std::shared_ptr<Link> link) {
                                           .requests = {}});
   peer->link->set_on_failure([this, id = peer->id](const Status&) { lose(id); });
   peers_[peer->id] = peer;
-  take_as_stranger(peer);
+  take_as_stranger(peer, options_.stranger_patience);
 }
 
-void ProcessListener::take_as_stranger(const std::shared_ptr<Peer>& peer) {
+void ProcessListener::take_as_stranger(const std::shared_ptr<Peer>& peer, Clock::duration patience) {
   strangers_[peer->link.get()] = peer;
-  timers_.add(now() + options_.stranger_patience, [this, id = peer->id, link = peer->link.get()] {
+  timers_.add(now() + patience, [this, id = peer->id, link = peer->link.get()] {
     if (peers_.contains(id) && strangers_.contains(link)) lose(id);
   });
 }
@@ -646,12 +708,29 @@ void ProcessListener::lose(PeerId id) {
   if (found == peers_.end()) return;
   const std::shared_ptr<Peer> peer = found->second;
   peers_.erase(found);
-  sessions_.erase(peer->session);
   strangers_.erase(peer->link.get());
   peer->link->abort();
+  forget(peer);
+}
+
+void ProcessListener::drop(PeerId id, const std::string& why) {
+  const std::shared_ptr<Peer> peer = peers_.at(id);
+  ++limit_counters_.dropped_connections;
+  if (!peer->link->dismiss(why)) return lose(id);
+  forget(peer);
+  take_as_stranger(peer, kFarewellPatience);
+}
+
+void ProcessListener::forget(const std::shared_ptr<Peer>& peer) {
+  sessions_.erase(peer->session);
+  if (std::exchange(peer->is_counted, false)) --callers_;
   // After the requests of it that have come.
   shared_->ready.push_back([this, peer] { fail_incoming(*peer); });
-  if (peer->is_proven) shared_->ready.push_back([this, id] { handler_.disconnected(id); });
+  if (!std::exchange(peer->is_proven, false)) return;
+  shared_->ready.push_back([this, id = peer->id] { handler_.disconnected(id); });
+  if (peer->identity.is_server) return;
+  const auto count = connections_.find(peer->identity.uid);
+  if (--count->second == 0) connections_.erase(count);
 }
 
 void ProcessListener::watch_for_stalls() {
@@ -664,23 +743,20 @@ void ProcessListener::look_for_stalls() {
   std::vector<PeerId> stalled;
   bool has_bodies = false;
   for (const auto& [id, peer] : peers_) {
-    if (peer->incoming.empty() && peer->outgoing.empty()) {
-      peer->idle_looks = 0;
-      continue;
-    }
-    has_bodies = true;
-    const std::uint64_t seen = std::exchange(peer->seen_bytes, peer->moved_bytes());
-    peer->idle_looks = seen == peer->seen_bytes ? peer->idle_looks + 1 : 0;
-    if (peer->idle_looks >= kLooksPerStall) stalled.push_back(id);
+    if (!peer->is_proven) continue;
+    has_bodies |= peer->has_bodies();
+    if (peer->is_stalled()) stalled.push_back(id);
   }
   for (const PeerId id : stalled) {
     const Peer& peer = *peers_.at(id);
-    WEIR_LOG_WARN(
-        "net: {}: dropped caller {} (user {}): it stopped in the middle of {} bodies for {} ms; what it sent is "
-        "discarded",
-        address().text, id, peer.identity.uid, peer.incoming.size() + peer.outgoing.size(),
-        std::chrono::duration_cast<std::chrono::milliseconds>(options_.stall_limit).count());
-    lose(id);
+    const std::string how =
+        concat("it stopped in the middle of ", peer.incoming.size() + peer.outgoing.size(), " bodies and left ",
+               peer.link->unsent_bytes(), " bytes of answers unread for ",
+               std::chrono::duration_cast<std::chrono::milliseconds>(options_.stall_limit).count(), " ms");
+    WEIR_LOG_WARN("net: {}: dropped caller {} (user {}): {}; what it sent is discarded", address().text, id,
+                  peer.identity.uid, how);
+    drop(id, concat("dropped caller ", id, " (user ", peer.identity.uid, "): ", how,
+                    "; its locks are gone; WEIR_LIMIT_STALL of the server is the limit"));
   }
   is_watching_ = false;
   if (has_bodies) watch_for_stalls();
@@ -737,7 +813,10 @@ Result<Identity> ProcessListener::identity_by_munge(const Claim& claim, const By
 }
 
 void ProcessListener::ask_munge(const std::shared_ptr<Peer>& peer, const Claim& claim) {
+  if (const Status status = check_connections(*peer, own_identity_); !status.is_ok())
+    return refuse_connection(peer, status);
   strangers_.erase(peer->link.get());  // it has proven the key, and does not have to make room for others
+  count(*peer);
   const auto question = [this, claim, id = peer->id, weak = std::weak_ptr(peer),
                          binding = peer->handshake.binding(peer->link->channel())] {
     if (weak.expired()) return;  // it is gone
@@ -749,15 +828,47 @@ void ProcessListener::ask_munge(const std::shared_ptr<Peer>& peer, const Claim& 
       const std::shared_ptr<Peer> caller = found->second;
       if (answer.is_ok()) return welcome(caller, *answer);
       refuse(*caller, answer.status());
-      take_as_stranger(caller);
+      if (std::exchange(caller->is_counted, false)) --callers_;
+      take_as_stranger(caller, options_.stranger_patience);
     });
   };
   static_cast<void>(questions_.add(question));
   asked_->set();
 }
 
+Status ProcessListener::check_connections(const Peer& peer, const Identity& identity) const {
+  if (identity.is_server) return Status::ok();
+  const auto over = [&](std::string_view whose, std::size_t count, std::string_view variable) -> Status {
+    return {ErrorCode::kUnavailable, concat(whose, " ", count, " connections to ", address().text,
+                                            ", which is the limit; ", variable, " of the server raises it")};
+  };
+  if (!peer.is_counted && callers_ >= options_.limits.connections)
+    return over("there are", callers_, "WEIR_LIMIT_CONNECTIONS");
+  const auto count = connections_.find(identity.uid);
+  if (count == connections_.end() || count->second < options_.limits.user_connections ||
+      identity.uid == own_identity_.uid)
+    return Status::ok();
+  return over(concat("user ", identity.uid, " has"), count->second, "WEIR_LIMIT_USER_CONNECTIONS");
+}
+
+void ProcessListener::count(Peer& peer) {
+  if (!std::exchange(peer.is_counted, true)) ++callers_;
+}
+
+void ProcessListener::refuse_connection(const std::shared_ptr<Peer>& peer, const Status& why) {
+  ++limit_counters_.refused_connections;
+  if (std::exchange(peer->is_counted, false)) --callers_;
+  refuse(*peer, why);
+  if (!strangers_.contains(peer->link.get())) take_as_stranger(peer, options_.stranger_patience);
+}
+
 void ProcessListener::welcome(const std::shared_ptr<Peer>& peer, Identity identity) {
+  if (const Status status = check_connections(*peer, identity); !status.is_ok()) return refuse_connection(peer, status);
   strangers_.erase(peer->link.get());
+  if (!identity.is_server) {
+    count(*peer);
+    ++connections_[identity.uid];
+  }
   const Sessions sessions = peer->handshake.sessions();
   peer->is_proven = true;
   peer->identity = std::move(identity);
@@ -786,6 +897,37 @@ std::shared_ptr<Peer> ProcessListener::peer_of(const Frame& frame, const Link* f
   return found->second;
 }
 
+Status ProcessListener::check_request(const Peer& peer, std::size_t payload_bytes) const {
+  const Limits& limits = options_.limits;
+  const std::size_t bytes = peer.held_bytes + payload_bytes + kRequestBytes;
+  const std::size_t total = shared_->held_bytes + payload_bytes + kRequestBytes;
+  if (peer.held_requests < limits.requests && bytes <= limits.request_bytes && total <= limits.total_request_bytes)
+    return Status::ok();
+  if (peer.identity.is_server) return Status::ok();
+  const auto over = [&](std::string_view what, std::size_t most, std::string_view variable) -> Status {
+    return {ErrorCode::kUnavailable,
+            concat("caller ", peer.id, " (user ", peer.identity.uid, ") has ", peer.held_requests, " requests of ",
+                   peer.held_bytes, " bytes under way; the limit is ", most, what, ": wait for answers, or raise ",
+                   variable, " of the server")};
+  };
+  if (peer.held_requests >= limits.requests) return over(" requests", limits.requests, "WEIR_LIMIT_REQUESTS");
+  if (bytes > limits.request_bytes) return over(" bytes", limits.request_bytes, "WEIR_LIMIT_MEMORY");
+  // All together have too much: those go on that have no more than their share of half of it.
+  const std::size_t share = limits.total_request_bytes / 2 / std::max<std::size_t>(sessions_.size(), 1);
+  return bytes <= share ? Status::ok() : over(" bytes of all callers", limits.total_request_bytes, "WEIR_LIMIT_MEMORY");
+}
+
+void ProcessListener::refuse_call(Peer& peer, std::uint64_t call, const Status& why) {
+  ++limit_counters_.refused_requests;
+  if (!std::exchange(peer.is_refusal_logged, true))
+    WEIR_LOG_WARN("net: {}: a request was refused: {}", address().text, why.message());
+  Frame frame;
+  frame.kind = FrameKind::kDropped;
+  frame.call = call;
+  const auto text = std::as_bytes(std::span(why.message())).first(std::min(why.message().size(), kMostReasonBytes));
+  peer.link->send(frame, {text.begin(), text.end()});
+}
+
 std::span<std::byte> ProcessListener::place_of(const Frame& frame, const Link* from) const {
   const std::shared_ptr<Peer> peer = peer_of(frame, from);
   if (peer == nullptr) return {};
@@ -800,6 +942,8 @@ void ProcessListener::take(const Frame& frame, std::span<const std::byte> payloa
   if (peer == nullptr) return;
   switch (frame.kind) {
     case FrameKind::kCall: {
+      if (const Status status = check_request(*peer, payload.size()); !status.is_ok())
+        return refuse_call(*peer, frame.call, status);
       // Shared only because tasks can be copied.  While stopping, it is dropped.
       auto request = std::make_shared<Request>(std::make_unique<ProcessRequest>(shared_, peer, frame, payload));
       if (!is_stopping_) shared_->ready.push_back([this, request] { handler_.handle(std::move(*request)); });

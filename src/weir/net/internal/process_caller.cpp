@@ -337,7 +337,7 @@ void CallerState::take(const Frame& frame, std::span<const std::byte> payload, c
   if (is_handshake(frame.kind)) return take_greeting(frame, payload, from);
   if (frame.kind == FrameKind::kGoodbye) {
     ProcessConnection* const connection = connection_of(frame, from);
-    if (connection != nullptr) connection->link().fail(left());
+    if (connection != nullptr) connection->link().fail(left(printable(payload)));
     return;
   }
   CallTable::Pending* pending = pending_of(frame, from);
@@ -348,7 +348,8 @@ void CallerState::take(const Frame& frame, std::span<const std::byte> payload, c
     case FrameKind::kBody: return take_body(frame.call, *pending, frame, payload);
     case FrameKind::kPull: return send_body(frame.call, *pending);
     case FrameKind::kDropped:
-      return settle(frame.call, gone(owner_of(*pending)->address(), "the server has dropped it"));
+      return settle(frame.call, gone(owner_of(*pending)->address(),
+                                     payload.empty() ? "the server has dropped it" : printable(payload)));
     default: return;
   }
 }

@@ -1,6 +1,7 @@
 #include <weir/net/internal/ring_worker.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <weir/base/text.h>
 #include <weir/base/unix_socket.h>
 #include <weir/log/log.h>
+#include <weir/net/internal/errors.h>
 #include <weir/net/internal/ring.h>
 
 namespace weir::net::internal {
@@ -24,9 +26,9 @@ namespace {
 
 constexpr std::size_t kMostPieceBytes = kMostRecordBytes - kFrameBytes;
 constexpr std::size_t kMostMessageBytes = kFrameBytes + kMostHeadBytes + kMostInlineCall;
+constexpr int kMostAcceptedAtOnce = 64;
 constexpr int kMostRecordsAtOnce = 64;       // of one link, so that no link starves
 constexpr unsigned kTurnsBetweenLooks = 64;  // at the sockets, which cost a system call
-constexpr std::size_t kMostArriving = 256;   // have connected, but not sent their memory
 
 /// Who has connected to the socket, as the kernel noted then.  Groups that cannot be told are none.
 std::optional<Identity> caller_of(int socket) {
@@ -54,6 +56,7 @@ class RingLink : public Link {
       : Link(worker), socket_(std::move(socket)) {
     is_open_ = true;
     vouched_ = std::move(caller);
+    if (vouched_) origin_ = vouched_->uid;
   }
 
   [[nodiscard]] bool has_memory() const { return memory_.has_value(); }
@@ -90,6 +93,7 @@ class RingLink : public Link {
   std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
                                           std::function<void()> finished) override;
   void close() override { socket_.reset(); }
+  bool tell_dismissal(const std::string& why) override;
   bool send_part(Message& message);
   void deliver(std::span<const std::byte> message, const Worker::OnFrame& on_frame);
   void wake_peer() const {
@@ -135,8 +139,18 @@ class RingOutgoing : public Outgoing {
 }  // namespace
 
 void RingLink::send_frame(const Frame& frame, Bytes payload) {
+  note_unsent(kFrameBytes + payload.size());
   backlog_.push_back({encode(frame), std::move(payload)});
   push();
+}
+
+// The ring may be full, but beside it there is always room in the socket.
+bool RingLink::tell_dismissal(const std::string& why) {
+  backlog_.clear();
+  forget_unsent();
+  // One byte only wakes.
+  if (why.size() > 1) static_cast<void>(::send(socket_.get(), why.data(), why.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  return false;
 }
 
 bool RingLink::push() {
@@ -157,6 +171,7 @@ bool RingLink::send_part(Message& message) {
   if (to == nullptr) return false;
   std::size_t from = message.sent;
   message.sent += length;
+  note_sent(length);
   if (from == 0) {
     std::memcpy(to, message.header.data(), kFrameBytes);
     to += kFrameBytes;
@@ -185,7 +200,7 @@ std::shared_ptr<Outgoing> RingLink::make_outgoing(std::uint64_t call, std::span<
 }
 
 bool RingLink::take_in(const Worker::OnFrame& on_frame) {
-  if (!reader_) return false;
+  if (!reader_ || is_choked() || is_dismissed_) return false;
   int taken = 0;
   for (; taken < kMostRecordsAtOnce && is_open(); ++taken) {
     const auto record = reader_->next();
@@ -230,8 +245,8 @@ void RingLink::deliver(std::span<const std::byte> message, const Worker::OnFrame
 }
 
 bool RingLink::sleep() {
-  if (!reader_) return true;
-  if (!reader_->sleep()) return false;
+  if (!reader_ || is_dismissed_) return true;
+  if (!is_choked() && !reader_->sleep()) return false;
   const bool has_room = backlog_.empty() && !is_blocked_;
   return has_room || writer_->wait_for_room();
 }
@@ -262,10 +277,9 @@ bool RingWorker::watch(int descriptor, RingLink* link) {
 
 Status RingWorker::listen(std::string_view name, std::function<bool(const std::shared_ptr<Link>&)> on_link) {
   WEIR_TRY(Descriptor listener, listen_abstract(name));
-  if (!watch(listener.get(), nullptr)) {
+  if (!acceptor_.begin(std::move(listener), events_.get())) {
     return os_error(ErrorCode::kIoError, concat("socket @", name, ": epoll_ctl"));
   }
-  listener_ = std::move(listener);
   on_link_ = std::move(on_link);
   return Status::ok();
 }
@@ -297,17 +311,16 @@ RingWorker::Attempt RingWorker::connect(std::string_view name) {
 }
 
 void RingWorker::accept_all() {
-  while (listener_.is_open()) {
-    Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  for (int accepted = 0; accepted < kMostAcceptedAtOnce; ++accepted) {
+    Descriptor socket = acceptor_.accept();
     if (!socket.is_open()) return;
-    const auto arriving = std::count_if(links_.begin(), links_.end(),
-                                        [](const auto& link) { return link->is_open() && !link->has_memory(); });
-    if (static_cast<std::size_t>(arriving) >= kMostArriving) continue;
     const int number = socket.get();
     std::optional<Identity> caller = caller_of(number);
     if (!caller) continue;
     auto link = std::make_shared<RingLink>(*this, std::move(socket), std::move(caller));
-    if (watch(number, link.get())) links_.push_back(std::move(link));
+    if (!watch(number, link.get())) continue;
+    links_.push_back(link);
+    if (!on_link_(link)) link->abort();
   }
 }
 
@@ -315,24 +328,26 @@ void RingWorker::look_at(RingLink& link) {
   if (!link.is_open()) return;
   if (!link.has_memory()) {
     Descriptor descriptor;
-    if (!receive_descriptors(link.socket(), {&descriptor, 1})) return link.abort();
+    if (!receive_descriptors(link.socket(), {&descriptor, 1})) {
+      return link.fail({ErrorCode::kUnavailable, "connection: the other end has sent no memory"});
+    }
     Result<RingMemory> memory = RingMemory::adopt(std::move(descriptor));
     if (!memory.is_ok()) {
       WEIR_LOG_INFO("net: a caller was refused: {}", memory.status().message());
-      return link.abort();
+      return link.fail(memory.status());
     }
-    link.begin(std::move(*memory), 1);
-    if (!on_link_(link.shared_from_this())) link.abort();
-    return;
+    return link.begin(std::move(*memory), 1);
   }
-  char byte = 0;
-  const ssize_t received = ::recv(link.socket(), &byte, 1, MSG_DONTWAIT);
+  std::array<std::byte, kMostReasonBytes> bytes;
+  const ssize_t received = ::recv(link.socket(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (received > 1) link.fail(left(printable(std::span(bytes).first(static_cast<std::size_t>(received)))));
   if (received == 0) link.fail({ErrorCode::kUnavailable, "connection: the other end is gone"});
   if (received < 0 && errno != EAGAIN && errno != EINTR) link.fail(os_error(ErrorCode::kUnavailable, "connection"));
 }
 
 bool RingWorker::look_at_sockets() {
   epoll_event events[64];
+  acceptor_.resume();
   const int count = ::epoll_wait(events_.get(), events, 64, 0);
   for (int i = 0; i < count; ++i) {
     if (events[i].data.ptr == nullptr) {
@@ -369,7 +384,7 @@ Clock::duration RingWorker::arm() {
   for (const auto& link : links_) {
     if (!link->sleep()) return Clock::duration::zero();
   }
-  return Clock::duration::max();
+  return acceptor_.patience();
 }
 
 void RingWorker::flush(Deadline deadline) {

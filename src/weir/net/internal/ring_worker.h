@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weir/base/descriptor.h>
+#include <weir/net/internal/acceptor.h>
 #include <weir/net/internal/link.h>
 
 namespace weir::net::internal {
@@ -22,9 +23,9 @@ class RingWorker : public Worker {
   ~RingWorker() override;
 
   /// From now on, callers on this host that know the name get a link, which is given to `on_link`: false if it does not
-  /// want it.
+  /// want it.  They may say nothing on it, not even send the memory: limiting that is up to those who get the link.
   Status listen(std::string_view name, std::function<bool(const std::shared_ptr<Link>&)> on_link);
-  void stop_listening() { listener_.reset(); }
+  void stop_listening() { acceptor_.stop(); }
   struct Attempt {
     std::shared_ptr<Link> link;  ///< Null: no process of this user or root on this host listens there.
     bool is_busy = false;        ///< One does, but too many callers wait to be accepted: try again soon.
@@ -48,7 +49,7 @@ class RingWorker : public Worker {
 
   const runtime::Clock& clock_;
   Descriptor events_;
-  Descriptor listener_;
+  Acceptor acceptor_;
   std::function<bool(const std::shared_ptr<Link>&)> on_link_;
   std::vector<std::shared_ptr<RingLink>> links_;
   bool has_slept_ = false;

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -38,6 +37,7 @@ constexpr std::size_t kSocketPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kRecordBytes = std::size_t{16} << 10;    // of TLS
 constexpr std::size_t kMostReadAtOnce = std::size_t{1} << 20;  // from one link, so that no link starves
 constexpr std::size_t kMostPayloadBytes = kMostHeadBytes + kMostInlineCall;
+constexpr int kMostFramesAtOnce = 128;  // likewise; each may cause a long answer, and they are not read ahead of those
 constexpr int kMostAcceptedAtOnce = 64;
 /// The link that frames came from last is read without asking which have something to read, so many times in a row.
 constexpr int kMostGuesses = 8;
@@ -84,6 +84,17 @@ Tls::Records records_for(Encryption encryption, const sockaddr_storage& peer) {
   return may_be_plain ? Tls::Records::kPlain : Tls::Records::kEncrypted;
 }
 
+/// Of IPv6, the network: its owner has all addresses there.
+std::uint64_t origin_of(const sockaddr_storage& address) {
+  std::uint64_t origin = 0;
+  if (address.ss_family == AF_INET6) {
+    std::memcpy(&origin, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, sizeof origin);
+  } else {
+    origin = reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr;
+  }
+  return origin;
+}
+
 class SocketOutgoing;
 
 }  // namespace
@@ -102,6 +113,7 @@ class SocketLink : public Link {
     return Status::ok();
   }
   [[nodiscard]] int socket() const { return socket_.get(); }
+  void set_origin(const sockaddr_storage& address) { origin_ = origin_of(address); }
 
   /// The socket may be read or written.  \returns whether something happened
   bool advance(std::uint32_t events);
@@ -116,10 +128,11 @@ class SocketLink : public Link {
 
   /// A piece of a body, which stays until the owner is told.
   void send_piece(const Frame& frame, std::span<const std::byte> piece, std::shared_ptr<SocketOutgoing> owner);
-  [[nodiscard]] bool has_room() const { return is_established_ && queue_.size() < kMostQueued; }
+  [[nodiscard]] bool has_room() const { return is_established_ && !is_dismissed_ && queue_.size() < kMostQueued; }
   [[nodiscard]] bool is_clear() const { return queue_.empty(); }
 
  private:
+  static constexpr std::uint32_t kReading = EPOLLIN | EPOLLRDHUP;
   static constexpr std::size_t kMostQueued = 2;  // pieces of bodies; frames are not counted when they are sent
 
   /// What is left to send of a frame.
@@ -140,6 +153,7 @@ class SocketLink : public Link {
   std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
                                           std::function<void()> finished) override;
   void close() override;
+  bool tell_dismissal(const std::string& why) override;
 
   void connect_and_shake_hands();
   void give_up(const Status& why) {
@@ -150,6 +164,12 @@ class SocketLink : public Link {
   Result<std::size_t> write_records();
   void count_sent(std::size_t bytes);
   void watch_for_room(bool is_wanted);
+  /// What the socket is watched for now.
+  [[nodiscard]] std::uint32_t wanted_events(bool wants_room) const {
+    const std::uint32_t room = wants_room ? std::uint32_t{EPOLLOUT} : 0U;
+    if (is_dismissed_) return room | EPOLLRDHUP;
+    return is_choked() ? room : room | kReading;
+  }
 
   Result<std::size_t> read_some(std::span<std::byte> into, std::span<std::byte> then = {});
   Result<std::size_t> read_payload();
@@ -166,6 +186,8 @@ class SocketLink : public Link {
   bool is_connecting_ = false;
   bool is_established_ = false;
   bool is_watched_for_room_ = false;
+  std::uint32_t watched_events_ = kReading;
+  bool is_held_back_ = false;  // was not read because the other end does not read
   bool is_unfinished_ = false;
   bool is_drained_ = false;  // the last read got less than it had room for
   bool is_in_body_ = false;  // the last frame was a piece of one, and the next is likely to be
@@ -180,6 +202,7 @@ class SocketLink : public Link {
   std::size_t left_bytes_ = 0;   // of its payload
   Bytes payload_;                // of it, if it is longer than the buffer
   std::size_t taken_bytes_ = 0;  // by the last take_in()
+  int taken_frames_ = 0;
 };
 
 namespace {
@@ -248,6 +271,11 @@ bool SocketLink::advance(std::uint32_t events) {
     take_in();
     return true;
   }
+  const bool is_over = (events & (EPOLLERR | EPOLLHUP)) != 0 || (is_dismissed_ && (events & EPOLLRDHUP) != 0);
+  if (is_over && (is_dismissed_ || is_choked())) {
+    give_up(other_end_gone());  // reading would tell, but it is not read
+    return true;
+  }
   if ((events & EPOLLOUT) != 0) push();
   return take_in() || (events & EPOLLOUT) != 0;
 }
@@ -265,18 +293,39 @@ void SocketLink::close() {
 }
 
 void SocketLink::watch_for_room(bool is_wanted) {
-  if (is_wanted == is_watched_for_room_) return;
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | (is_wanted ? EPOLLOUT : 0U);
+  event.events = wanted_events(is_wanted);
   event.data.ptr = this;
-  if (::epoll_ctl(worker().events_.get(), EPOLL_CTL_MOD, socket_.get(), &event) == 0) is_watched_for_room_ = is_wanted;
+  if (event.events == watched_events_ || ::epoll_ctl(worker().events_.get(), EPOLL_CTL_MOD, socket_.get(), &event) != 0)
+    return;
+  watched_events_ = event.events;
+  is_watched_for_room_ = is_wanted;
 }
 
 // ---- sending
 
 void SocketLink::send_frame(const Frame& frame, Bytes payload) {
+  note_unsent(kStreamHeaderBytes + payload.size());
   queue_.push_back({header_of(frame, payload.size()), std::move(payload), {}, nullptr});
   if (is_established_ && !is_followed_by_body()) push();
+}
+
+// What has begun must be finished: the stream goes on behind it.  Of a body, that is copied, so that its owner is free.
+bool SocketLink::tell_dismissal(const std::string& why) {
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    if (queue_[i].owner == nullptr) continue;
+    if (i == 0) queue_[i].payload.assign(queue_[i].piece.begin(), queue_[i].piece.end());
+    std::exchange(queue_[i].owner, nullptr)->let_go();
+  }
+  if (queue_.size() > 1) queue_.resize(1);
+  forget_unsent();
+  if (!queue_.empty()) note_unsent(queue_.front().bytes() - queue_.front().sent);
+  Frame frame;
+  frame.kind = FrameKind::kGoodbye;
+  frame.session = session();
+  const auto text = std::as_bytes(std::span(why));
+  send_frame(frame, {text.begin(), text.end()});
+  return true;
 }
 
 void SocketLink::send_piece(const Frame& frame, std::span<const std::byte> piece,
@@ -301,6 +350,10 @@ void SocketLink::push() {
     count_sent(*sent);
   }
   watch_for_room(!queue_.empty());
+  if (!is_held_back_ || is_choked()) return;
+  is_held_back_ = false;
+  // Bytes that OpenSSL has read already do not wake anybody.
+  worker().unfinished_.push_back(std::static_pointer_cast<SocketLink>(shared_from_this()));
 }
 
 // Several frames by one system call.
@@ -345,7 +398,7 @@ void SocketLink::count_sent(std::size_t bytes) {
     const std::size_t some = std::min(bytes, message.bytes() - message.sent);
     message.sent += some;
     bytes -= some;
-    if (message.owner) message.owner->note_sent(some);
+    message.owner ? message.owner->note_sent(some) : note_sent(some);
     if (message.sent < message.bytes()) return;
     if (message.owner) message.owner->let_go();
     queue_.pop_front();
@@ -375,9 +428,15 @@ Result<std::size_t> SocketLink::read_some(std::span<std::byte> into, std::span<s
 bool SocketLink::take_in() {
   is_unfinished_ = false;
   taken_bytes_ = 0;
+  if (is_choked() || is_dismissed_) {
+    is_held_back_ = true;
+    return false;
+  }
+  taken_frames_ = 0;
   if (buffer_.empty()) buffer_.resize(kBufferBytes);
+  if (begin_ != end_) parse_buffer();
   while (is_open() && !has_failed_) {
-    if (taken_bytes_ >= kMostReadAtOnce) {
+    if (taken_bytes_ >= kMostReadAtOnce || taken_frames_ >= kMostFramesAtOnce) {
       is_unfinished_ = true;
       return true;
     }
@@ -387,9 +446,9 @@ bool SocketLink::take_in() {
       return true;
     }
     taken_bytes_ += *read;
-    if (*read == 0 || is_drained_) break;
+    if (taken_frames_ < kMostFramesAtOnce && (*read == 0 || is_drained_)) break;
   }
-  return taken_bytes_ > 0;
+  return taken_bytes_ > 0 || taken_frames_ > 0;
 }
 
 // The rest of a long payload goes where it belongs; the header of the next piece comes along.
@@ -426,7 +485,7 @@ Result<std::size_t> SocketLink::read_buffer() {
 
 // Takes frames out of the buffer.
 void SocketLink::parse_buffer() {
-  while (is_open()) {
+  while (is_open() && taken_frames_ < kMostFramesAtOnce) {
     if (!frame_) {
       if (end_ - begin_ < kStreamHeaderBytes) return;
       if (const Status status = begin_frame(); !status.is_ok()) return give_up(status);
@@ -472,6 +531,7 @@ Status SocketLink::begin_frame() {
 
 void SocketLink::deliver(std::span<const std::byte> payload) {
   const Frame frame = *std::exchange(frame_, std::nullopt);
+  ++taken_frames_;
   if (worker().on_frame_) worker().on_frame_(frame, payload, this);
 }
 
@@ -538,16 +598,11 @@ Result<SocketAddress> SocketWorker::listen(const SocketAddress& address, const K
   const int on = 1;
   SocketAddress bound;
   bound.length = sizeof bound.storage;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.ptr = nullptr;
   if (!socket.is_open() || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(socket.get(), address.get(), address.length) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0 ||
-      ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
+      !acceptor_.begin(std::move(socket), events_.get()))
     return os_error(ErrorCode::kIoError, "socket");
-  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  listener_ = std::move(socket);
   listener_key_ = key;
   on_link_ = std::move(on_link);
   return bound;
@@ -570,31 +625,20 @@ Result<std::shared_ptr<Link>> SocketWorker::connect(const SocketAddress& address
 }
 
 void SocketWorker::accept_some() {
-  for (int accepted = 0; listener_.is_open() && accepted < kMostAcceptedAtOnce; ++accepted) {
+  for (int accepted = 0; accepted < kMostAcceptedAtOnce; ++accepted) {
     SocketAddress from;
     from.length = sizeof from.storage;
-    Descriptor socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                                SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.is_open()) {
-      if (errno == EMFILE || errno == ENFILE) turn_away();
-      return;
-    }
+    Descriptor socket = acceptor_.accept(reinterpret_cast<sockaddr*>(&from.storage), &from.length);
+    if (!socket.is_open()) return;
     if (is_loopback(from.storage)) do_not_pace(socket.get());
     const std::shared_ptr<SocketLink> link = add(std::move(socket));
     if (link == nullptr) continue;
+    link->set_origin(from.storage);
     const Tls::Records records = records_for(encryption_, from.storage);
     const Status status = link->begin(Tls::End::kListener, listener_key_, records, false);
     if (!status.is_ok()) WEIR_LOG_WARN("net: a connection failed: {}", status.message());
     if (!status.is_ok() || !on_link_(link)) link->abort();
   }
-}
-
-// Without a descriptor for the connection, it would keep this end awake.
-void SocketWorker::turn_away() {
-  WEIR_LOG_WARN("net: a connection was closed: too many descriptors are open; raise the limit (ulimit -n)");
-  spare_.reset();
-  Descriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
-  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 // A caller that waits for its answer, and a server that is asked again and again, save the question of who has something.
@@ -623,6 +667,7 @@ bool SocketWorker::take_in() {
   }
   must_ask_ = false;
   guesses_left_ = kMostGuesses;
+  acceptor_.resume();
   std::array<epoll_event, 64> events{};
   const int count = ::epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -647,7 +692,7 @@ void SocketWorker::collect() {
 
 Clock::duration SocketWorker::arm() {
   must_ask_ = true;
-  return unfinished_.empty() ? Clock::duration::max() : Clock::duration::zero();
+  return unfinished_.empty() ? acceptor_.patience() : Clock::duration::zero();
 }
 
 void SocketWorker::flush(Deadline deadline) {

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include <weir/base/descriptor.h>
+#include <weir/net/internal/acceptor.h>
 #include <weir/net/internal/link.h>
 #include <weir/net/internal/socket_address.h>
 
@@ -44,7 +45,7 @@ class SocketWorker : public Worker {
   /// with the port if 0 was asked for  \error kIoError
   Result<SocketAddress> listen(const SocketAddress& address, const Key& key,
                                std::function<bool(const std::shared_ptr<Link>&)> on_link);
-  void stop_listening() { listener_.reset(); }
+  void stop_listening() { acceptor_.stop(); }
   /// Begins to connect.  \error kUnavailable
   Result<std::shared_ptr<Link>> connect(const SocketAddress& address, const Key& key);
 
@@ -61,15 +62,13 @@ class SocketWorker : public Worker {
   bool take_in_from_latest();
   void note(SocketLink& link);
   void accept_some();
-  void turn_away();
   std::shared_ptr<SocketLink> add(Descriptor socket);
 
   const runtime::Clock& clock_;
   const Encryption encryption_;
   Place place_;
   Descriptor events_;
-  Descriptor listener_;
-  Descriptor spare_;  // closed when there are no more
+  Acceptor acceptor_;
   Key listener_key_;
   std::function<bool(const std::shared_ptr<Link>&)> on_link_;
   std::vector<std::shared_ptr<SocketLink>> links_;

@@ -107,6 +107,8 @@ class UcxLink : public Link {
   std::shared_ptr<Outgoing> make_outgoing(std::uint64_t call, std::span<const std::byte> body,
                                           std::function<void()> finished) override;
   void close() override;
+  /// Pieces of bodies are UCX's until the end of the endpoint.
+  bool tell_dismissal(const std::string& why) override;
   [[nodiscard]] UcxWorker& worker() { return *static_cast<UcxWorker*>(worker_); }
   static void on_error(void* link, ucp_ep_h, ucs_status_t status) {
     static_cast<UcxLink*>(link)->fail(ucx_error("connection", status));
@@ -216,6 +218,15 @@ void UcxLink::send_frame(const Frame& frame, Bytes payload) {
 std::shared_ptr<Outgoing> UcxLink::make_outgoing(std::uint64_t call, std::span<const std::byte> body,
                                                  std::function<void()> finished) {
   return std::make_shared<UcxOutgoing>(*this, call, body, std::move(finished));
+}
+
+bool UcxLink::tell_dismissal(const std::string& why) {
+  Frame frame;
+  frame.kind = FrameKind::kGoodbye;
+  frame.session = session();
+  const auto text = std::as_bytes(std::span(why));
+  send_frame(frame, {text.begin(), text.end()});
+  return false;
 }
 
 void UcxLink::close() {
