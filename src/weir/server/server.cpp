@@ -45,13 +45,16 @@ net::Deadline deadline_of(net::Clock::time_point now, std::int64_t remaining_ms)
   return now + (told.count() <= 0 ? kDefaultTimeout : std::min(told, kLongestTimeout));
 }
 
-// Every subfile in memory, every file on disk and every connection takes a descriptor.
-void raise_open_file_limit() {
+// Every subfile in memory, every file on disk and every connection takes a descriptor.  \returns how many there can be
+std::size_t raise_open_file_limit() {
+  constexpr std::size_t kUsual = 1024;
+  constexpr rlim_t kEnough = 1 << 20;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    WEIR_LOG_WARN("server: cannot raise the limit of open files to {}", limit.rlim_max);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUsual;
+  const rlim_t before = std::exchange(limit.rlim_cur, limit.rlim_max);
+  if (before == limit.rlim_max || setrlimit(RLIMIT_NOFILE, &limit) == 0) return std::min(limit.rlim_max, kEnough);
+  WEIR_LOG_WARN("server: cannot raise the limit of open files to {}", limit.rlim_max);
+  return std::min(before, kEnough);
 }
 
 bool is_in_memory(const Options& options) {
@@ -155,7 +158,7 @@ struct Server::Impl final : net::Handler {
 };
 
 Status Server::Impl::open() {
-  raise_open_file_limit();
+  options.limits.fit_connections(raise_open_file_limit());
   if (key_value != nullptr) {
     WEIR_TRY(metadata,
              internal::Metadata::open(
@@ -169,15 +172,18 @@ Status Server::Impl::open() {
   }
   WEIR_TRY(const internal::CapabilityKey key, internal::CapabilityKey::derive(options.key));
   access.emplace(internal::Access::Options{.key = key, .uid = identity.uid, .clock = options.runtime.clock});
-  io = std::make_unique<internal::IoService>(*store, *access,
-                                             internal::IoService::Options{.host = identity.host,
-                                                                          .handover = handover.get(),
-                                                                          .boot = boot,
-                                                                          .fence_grace = options.fence_grace,
-                                                                          .runtime = options.runtime});
+  io = std::make_unique<internal::IoService>(
+      *store, *access,
+      internal::IoService::Options{.host = identity.host,
+                                   .handover = handover.get(),
+                                   .most_views = {options.limits.views, options.limits.view_bytes()},
+                                   .boot = boot,
+                                   .fence_grace = options.fence_grace,
+                                   .runtime = options.runtime});
   WEIR_RETURN_IF_ERROR(io->restore_fences());
   WEIR_TRY(listener, options.network->listen(options.address, options.key, *this,
-                                             {.stall_limit = options.stall_limit,
+                                             {.stall_limit = options.limits.stall,
+                                              .limits = options.limits.net,
                                               .squashes_root = options.squashes_root,
                                               .runtime = options.runtime}));
   loop.emplace(*listener);
@@ -213,7 +219,8 @@ void Server::Impl::open_services() {
                                   .after = [clock, at](std::chrono::milliseconds pause, std::function<void()> task) {
                                     at(clock->now() + pause, std::move(task));
                                   }});
-  metadata_service = std::make_unique<internal::MetadataService>(*metadata, *removals, *access, *clock, at, post);
+  metadata_service = std::make_unique<internal::MetadataService>(*metadata, *removals, *access, *clock, at, post,
+                                                                 options.limits.locks);
   listener->post([this] {
     if (const Status status = removals->load(); !status.is_ok()) {
       WEIR_LOG_ERROR("server {}: some subfiles of removed files stay: {}", options.index, status.message());
@@ -316,8 +323,20 @@ void Server::Impl::answer_statistics(const CallPtr& call) {
     answer.views = io->view_count();
     answer.peers = clients.size();
     answer.damaged_blocks = store->damaged_blocks();
+    const net::LimitCounters met = listener->limit_counters();
+    answer.refused_connections = met.refused_connections;
+    answer.refused_requests = met.refused_requests;
+    answer.dropped_connections = met.dropped_connections;
   }
   answer.verifies = store->capabilities().verifies;
+  const Limits& limits = options.limits;
+  answer.limit_connections = limits.net.connections;
+  answer.limit_user_connections = limits.net.user_connections;
+  answer.limit_requests = limits.net.requests;
+  answer.limit_memory = limits.net.request_bytes;
+  answer.limit_views = limits.views;
+  answer.limit_locks = limits.locks;
+  answer.limit_stall_ms = static_cast<std::uint64_t>(limits.stall.count());
   const net::Admission admission = listener->admission();
   answer.identifies = static_cast<wire::Identifies>(admission.identifies);
   answer.encrypts = static_cast<wire::Encrypts>(admission.encrypts);
@@ -369,7 +388,9 @@ Result<std::unique_ptr<Server>> Server::start(const Options& options) {
 
 Result<std::unique_ptr<Server>> Server::start(const Options& options, std::unique_ptr<storage::Store> store,
                                               std::unique_ptr<storage::KeyValue> metadata) {
-  auto impl = std::make_unique<Impl>(options, std::move(store), std::move(metadata));
+  Options with = options;
+  WEIR_TRY(with.limits, Limits::from(*options.runtime.settings, options.limits));
+  auto impl = std::make_unique<Impl>(std::move(with), std::move(store), std::move(metadata));
   WEIR_RETURN_IF_ERROR(impl->open());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

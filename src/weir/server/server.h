@@ -12,6 +12,7 @@
 #include <weir/base/result.h>
 #include <weir/net/net.h>
 #include <weir/runtime/runtime.h>
+#include <weir/server/limits.h>
 #include <weir/storage/key_value.h>
 #include <weir/storage/store.h>
 
@@ -32,8 +33,7 @@ struct Options {
   bool is_eager = false;             ///< It does so from the start, for the first files too.
   /// How long a subfile stays fenced whose relayout has lost its client: that may come back.
   std::chrono::milliseconds fence_grace{15'000};
-  /// A client that stops in the middle of a transfer for so long is dropped.
-  std::chrono::milliseconds stall_limit{10'000};
+  Limits limits{};               ///< Settings that say otherwise come first.
   bool squashes_root = true;     ///< Callers that are root on another host act as nobody.
   bool verifies_memory = false;  ///< Memory that is shared has checksums: share/block_sums.h.
   runtime::Runtime runtime = runtime::system_runtime();

@@ -43,6 +43,9 @@ class Gate {
     changed_.wait(lock, [this] { return waiting_ > 0; });
   }
 
+  /// Files that were written, in the order in which the store was asked to.  Of the server's thread.
+  std::vector<std::uint64_t> order;
+
   // Of the store.
   void call_when_open(std::function<void()> opened) {
     const std::lock_guard lock(mutex_);
@@ -82,6 +85,9 @@ class GatedStore final : public storage::Store {
       return std::holds_alternative<storage::op::Read>(operation.what) ||
              std::holds_alternative<storage::op::Write>(operation.what);
     });
+    if (const auto* write = std::get_if<storage::op::Write>(&batch.operations.front().what)) {
+      gate_.order.push_back(write->id.file);
+    }
     if (!moves_bytes || gate_.pass()) return store_->submit(std::move(batch), std::move(done));
     held_.push_back({std::move(batch), std::move(done)});
   }
@@ -185,6 +191,26 @@ TEST_F(WaitingStoreTest, SlowStoresAreNoErrors) {
   std::this_thread::sleep_for(std::chrono::milliseconds(10 * kTimeoutMs));  // that is how slow it is
   gate.set_open(true);
   for (const auto& write : {first, second, third}) EXPECT_THAT(peer->finish(write).status, IsOk());
+}
+
+// One client keeps the store busy with thousands of requests; that of another goes to the store among the first.
+TEST_F(WaitingStoreTest, ThousandsOfRequestsOfOneDoNotKeepAnotherFromTheStore) {
+  constexpr std::uint64_t kMany = 3000;
+  gate.set_open(false);
+  const Bytes small(16, std::byte{1});
+  std::vector<std::shared_ptr<std::optional<internal::Answer>>> answers;
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    answers.push_back(peer->start(wire::encode_request(write_pieces(1000 + i, {{0, 16}}), 10'000), small));
+  }
+  EXPECT_THAT(peer->call(wire::MembershipT{}).status, IsOk());  // all have come
+  Peer other(server->address(), key);
+  const auto written = other.start(wire::encode_request(write_pieces(1, {{0, 16}}), 10'000), small);
+  EXPECT_THAT(other.call(wire::MembershipT{}).status, IsOk());
+  gate.set_open(true);
+  EXPECT_THAT(other.finish(written).status, IsOk());
+  for (const auto& answer : answers) EXPECT_THAT(peer->finish(answer).status, IsOk());
+  const auto place = std::find(gate.order.begin(), gate.order.end(), 1u) - gate.order.begin();
+  EXPECT_LT(place, 700) << "of " << gate.order.size();
 }
 
 TEST_F(WaitingStoreTest, WhatComesAfterARemovalFindsTheSubfileRemoved) {

@@ -128,6 +128,7 @@ bool IoService::handle(const CallPtr& call) {
 void IoService::drop(net::PeerId peer) {
   views_.drop(peer);
   access_.drop(peer);
+
   for (auto& [id, fence] : fences_) {
     if (fence.peer == peer && !fence.lost) fence.lost = options_.runtime.clock->now();
   }
@@ -209,18 +210,24 @@ void IoService::read_contiguous(const CallPtr& call, SubfileId id, Range range) 
 void IoService::read_buffered(const CallPtr& call, SubfileId id, Offset bytes, ReadInto read) {
   if (bytes == 0) return call->answer(wire::DoneT{});
   WEIR_CALL_CHECK(call, check_buffered(static_cast<std::size_t>(bytes)));
-  auto with_buffer = [this, call, id, read = std::move(read)](std::shared_ptr<Buffer> buffer) mutable {
-    auto work = [this, call, id, read = std::move(read), buffer = std::move(buffer)]() mutable {
-      start([read = std::move(read), buffer] { return read(buffer->bytes()); },
-            [this, call, id, buffer](const Status& status) {
-              turns_.leave(id);
-              if (!status.is_ok()) return call->fail(status);
-              call->answer_body(buffer->bytes(), [buffer] {});
-            });
+  const net::PeerId peer = call->request.peer();
+  auto with_buffer = [this, call, id, peer, read = std::move(read)](std::shared_ptr<Buffer> buffer) mutable {
+    auto work = [this, call, id, peer, read = std::move(read), buffer = std::move(buffer)]() mutable {
+      const std::size_t size = buffer->bytes().size();
+      auto finish = [this, call, id, peer, buffer](const Status& status) {
+        leave_store(peer, buffer->bytes().size());
+        turns_.leave(id);
+        if (!status.is_ok()) return call->fail(status);
+        call->answer_body(buffer->bytes(), [buffer] {});
+      };
+      auto task = [read = std::move(read), buffer = std::move(buffer)] { return read(buffer->bytes()); };
+      use_store(peer, size, [task = std::move(task), finish = std::move(finish)]() mutable {
+        start(std::move(task), std::move(finish));
+      });
     };
     in_turn(call, id, Use::kRead, Turns::Kind::kTogether, std::move(work));
   };
-  buffers_->ask(static_cast<std::size_t>(bytes), std::move(with_buffer));
+  buffers_->ask(peer, static_cast<std::size_t>(bytes), std::move(with_buffer));
 }
 
 void IoService::read_view(const CallPtr& call, const wire::ReadViewT& request) {
@@ -282,21 +289,27 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
 void IoService::write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, WriteFrom write) {
   const std::size_t bytes = call->request.body_bytes();
   WEIR_CALL_CHECK(call, check_buffered(bytes));
-  auto run = [this, call, id, kind, write = std::move(write)](const std::shared_ptr<Buffer>& buffer) mutable {
-    auto work = [this, call, id, write = std::move(write), buffer]() mutable {
-      auto task = [write = std::move(write), buffer] {
-        return write(buffer == nullptr ? std::span<std::byte>() : buffer->bytes());
-      };
-      start(std::move(task), [this, call, id](const Status& status) {
+  const net::PeerId peer = call->request.peer();
+  auto run = [this, call, id, kind, peer, bytes,
+              write = std::move(write)](const std::shared_ptr<Buffer>& buffer) mutable {
+    auto work = [this, call, id, peer, bytes, write = std::move(write), buffer]() mutable {
+      auto finish = [this, call, id, peer, bytes](const Status& status) {
         dirty_.insert(id);  // it may have been synced while only part of this was written
+        leave_store(peer, bytes);
         turns_.leave(id);
         call->answer(status);
+      };
+      auto task = [write = std::move(write), buffer = std::move(buffer)] {
+        return write(buffer == nullptr ? std::span<std::byte>() : buffer->bytes());
+      };
+      use_store(peer, bytes, [task = std::move(task), finish = std::move(finish)]() mutable {
+        start(std::move(task), std::move(finish));
       });
     };
     in_turn(call, id, Use::kWrite, kind, std::move(work));
   };
   if (bytes == 0) return run(nullptr);
-  buffers_->ask(bytes, [call, run = std::move(run)](const std::shared_ptr<Buffer>& buffer) mutable {
+  buffers_->ask(peer, bytes, [call, run = std::move(run)](const std::shared_ptr<Buffer>& buffer) mutable {
     call->request.receive(buffer->bytes(), [call, run = std::move(run), buffer](const Status& received) mutable {
       received.is_ok() ? run(buffer) : call->fail(received);
     });
@@ -342,7 +355,8 @@ void IoService::register_view(const CallPtr& call, const wire::RegisterViewT& re
   WEIR_CALL_TRY(call, const SubfileId id, to_id(request.subfile.get()));
   WEIR_CALL_CHECK(call, access_.check(*call, id.file, 0));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
-  call->answer(views_.add(call->request.peer(), request));
+  const bool is_limited = !call->request.identity().is_server;
+  call->answer(views_.add(call->request.peer(), request, is_limited ? options_.most_views : Views::Most{}));
 }
 
 void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {

@@ -21,6 +21,7 @@
 // instead of making it again.  The server remembers the last kMostRemoved of them; of those that a relayout replaced,
 // the last kMostKeptRemoved also after a restart, since clients may still have the old layout.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -38,6 +39,7 @@
 #include <weir/server/internal/assembly.h>
 #include <weir/server/internal/buffers.h>
 #include <weir/server/internal/call.h>
+#include <weir/server/internal/fair_share.h>
 #include <weir/server/internal/subfile_io.h>
 #include <weir/server/internal/turns.h>
 #include <weir/server/internal/views.h>
@@ -51,6 +53,10 @@ namespace weir::server::internal {
 inline constexpr std::size_t kMostBodyBytes = std::size_t{256} << 20;
 /// A range of a view, of which a target has only some bytes, may be longer.
 inline constexpr Offset kMostViewRange = Offset{1} << 44;
+/// Bytes that the store is asked to read or write at a time, of messages that need buffers; short ones count as more, since
+/// a store has to seek for them.
+inline constexpr std::size_t kMostStoreBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kLeastStoreCost = std::size_t{64} << 10;
 inline constexpr std::size_t kMostRemoved = std::size_t{1} << 18;
 /// Of those, as many that a relayout replaced outlive the server's process.
 inline constexpr std::size_t kMostKeptRemoved = 4096;
@@ -64,6 +70,7 @@ class IoService {
     std::string host;                                   ///< Callers with this one can be given memory.
     share::HandoverServer* handover = nullptr;          ///< Null: memory is not shared.
     std::size_t buffer_bytes = std::size_t{512} << 20;  ///< All buffers together.
+    Views::Most most_views{};                           ///< Of one client.
     std::uint64_t boot = 0;                             ///< Of the server.
     /// How long a fence stays that is not confirmed and whose caller is gone: it may come back.
     std::chrono::milliseconds fence_grace{15'000};
@@ -148,6 +155,15 @@ class IoService {
   void write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end);
   void write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, WriteFrom write);
 
+  /// Calls `work` once the peer may give the store so many bytes to read or write; leave_store() ends it.  The store
+  /// needs nobody's help to come to that end, so no peer can keep others from it by doing nothing.
+  template <typename Work>
+  void use_store(net::PeerId peer, std::size_t bytes, Work work) {
+    store_share_.ask(peer, store_cost(bytes), std::move(work));
+  }
+  void leave_store(net::PeerId peer, std::size_t bytes) { store_share_.give_back(peer, store_cost(bytes)); }
+  static std::size_t store_cost(std::size_t bytes) { return std::clamp(bytes, kLeastStoreCost, kMostStoreBytes / 2); }
+
   storage::Store& store_;
   Access& access_;
   const storage::Capabilities can_;
@@ -160,6 +176,7 @@ class IoService {
   std::set<SubfileId> removed_;
   std::deque<SubfileId> removed_in_order_;
   std::deque<SubfileId> kept_removed_;
+  FairShare store_share_{{.most = kMostStoreBytes, .most_of_one = kMostStoreBytes / 2, .quantum = kLeastStoreCost}};
   std::shared_ptr<Buffers> buffers_;  // behind them: callers that wait for one go before what they use
 };
 

@@ -28,9 +28,25 @@ bool Locks::is_free(std::uint64_t file, layout::Range range, bool exclusive, Hol
   return found == files_.end() || !is_blocked(found->second, {range, exclusive, holder}, found->second.waiting.end());
 }
 
+Status Locks::check_room(net::PeerId peer) const {
+  if (count_ >= kMostLocks)
+    return {ErrorCode::kNoSpace, concat("lock: the server holds ", count_, " locks, which is all it can")};
+  const auto found = counts_.find(peer);
+  if (found == counts_.end() || found->second < most_of_one_) return Status::ok();
+  return {ErrorCode::kNoSpace, concat("lock: caller ", peer, " holds or waits for ", found->second,
+                                      " locks, the limit of a connection; WEIR_LIMIT_LOCKS of the server raises it")};
+}
+
+void Locks::count(net::PeerId peer, std::size_t more) {
+  count_ += more;
+  std::size_t& of_peer = counts_[peer];
+  of_peer += more;
+  if (of_peer == 0) counts_.erase(peer);
+}
+
 Locks::Ticket Locks::lock(std::uint64_t file, layout::Range range, bool exclusive, Holder holder, Granted granted) {
-  if (count_ >= kMostLocks) {
-    granted({ErrorCode::kNoSpace, concat("lock: the server holds ", count_, " locks, which is all it can")});
+  if (Status status = check_room(holder.peer); !status.is_ok()) {
+    granted(std::move(status));
     return 0;
   }
   File& of = files_[file];
@@ -46,7 +62,7 @@ Locks::Ticket Locks::lock(std::uint64_t file, layout::Range range, bool exclusiv
   const Ticket ticket = ++last_ticket_;
   of.waiting.push_back({lock, ticket, std::move(granted)});
   files_of_tickets_[ticket] = file;
-  ++count_;
+  count(holder.peer, 1);
   return ticket;
 }
 
@@ -61,15 +77,14 @@ void Locks::release(File& file, layout::Range range, Holder holder) {
     if (lock.range.from < range.from) kept.push_back({{lock.range.from, range.from}, lock.exclusive, holder});
     if (range.to < lock.range.to) kept.push_back({{range.to, lock.range.to}, lock.exclusive, holder});
   }
-  count_ += kept.size();
-  count_ -= file.held.size();
+  count(holder.peer, kept.size() - file.held.size());
   file.held = std::move(kept);
 }
 
 void Locks::grant(File& file, const Lock& lock) {
   release(file, lock.range, lock.holder);
   file.held.push_back(lock);
-  ++count_;
+  count(lock.holder.peer, 1);
 }
 
 // Moves on to `held` what nothing is in the way of any more.  `calls` are made once all state is as it should be.
@@ -82,8 +97,8 @@ void Locks::grant_waiting(File& file, Calls& calls) {
     grant(file, waiting->lock);
     files_of_tickets_.erase(waiting->ticket);
     calls.push_back([granted = std::move(waiting->granted)] { granted(Status::ok()); });
+    count(waiting->lock.holder.peer, static_cast<std::size_t>(-1));
     file.waiting.erase(waiting);
-    --count_;
     // From the beginning: a shared lock that takes the place of the holder's exclusive one can free requests that came
     // earlier.
     waiting = file.waiting.begin();
@@ -118,8 +133,8 @@ void Locks::cancel_if(Predicate predicate, const Status& status) {
       }
       files_of_tickets_.erase(waiting->ticket);
       calls.push_back([granted = std::move(waiting->granted), status] { granted(status); });
+      count(waiting->lock.holder.peer, static_cast<std::size_t>(-1));
       waiting = file.waiting.erase(waiting);
-      --count_;
     }
     if (calls.size() != before) touched.push_back(number);
   }
@@ -139,9 +154,9 @@ void Locks::cancel(Ticket ticket, const Status& status) {
       std::find_if(file.waiting.begin(), file.waiting.end(), [&](const Waiting& one) { return one.ticket == ticket; });
   Calls calls;
   calls.push_back([granted = std::move(waiting->granted), status] { granted(status); });
+  count(waiting->lock.holder.peer, static_cast<std::size_t>(-1));
   file.waiting.erase(waiting);
   files_of_tickets_.erase(found);
-  --count_;
   grant_waiting(file, calls);
   forget_if_unused(number);
   for (const auto& call : calls) call();
@@ -160,7 +175,7 @@ void Locks::drop(net::PeerId peer) {
   for (const std::uint64_t number : numbers) {
     File& file = files_[number];
     const std::size_t erased = std::erase_if(file.held, [&](const Lock& lock) { return lock.holder.peer == peer; });
-    count_ -= erased;
+    if (erased != 0) count(peer, std::size_t{0} - erased);
     if (erased != 0) grant_waiting(file, calls);
     forget_if_unused(number);
   }

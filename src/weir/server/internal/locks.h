@@ -30,8 +30,11 @@ class Locks {
   /// Names a request that waits; 0 is none.
   using Ticket = std::uint64_t;
 
-  /// Limits for all files together: a peer cannot take all memory.
+  /// Of all peers together.
   static constexpr std::size_t kMostLocks = 1'000'000;
+
+  /// `most_of_one`: held and waited for by one peer.
+  explicit Locks(std::size_t most_of_one = kMostLocks) : most_of_one_(most_of_one) {}
 
   /// Calls `granted` once: before it returns if nothing is in the way, otherwise when that is so, or with the status
   /// given to cancel().
@@ -73,13 +76,18 @@ class Locks {
   void grant(File& file, const Lock& lock);
   void grant_waiting(File& file, Calls& calls);
   void forget_if_unused(std::uint64_t number);
+  [[nodiscard]] Status check_room(net::PeerId peer) const;
+  /// Notes that the peer has so many more (modulo 2^64: less).
+  void count(net::PeerId peer, std::size_t more);
   template <typename Predicate>
   void cancel_if(Predicate predicate, const Status& status);
 
   std::unordered_map<std::uint64_t, File> files_;
   std::unordered_map<Ticket, std::uint64_t> files_of_tickets_;
   Ticket last_ticket_ = 0;
+  const std::size_t most_of_one_;
   std::size_t count_ = 0;
+  std::unordered_map<net::PeerId, std::size_t> counts_;  // of those that have some
 };
 
 }  // namespace weir::server::internal

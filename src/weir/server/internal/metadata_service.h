@@ -26,14 +26,16 @@ class MetadataService {
   /// Runs a task on the thread of the event loop; safe from any thread.
   using Post = std::function<void(std::function<void()>)>;
 
+  /// `most_locks`: of one client.
   MetadataService(Metadata& metadata, Removals& removals, const Access& access, const runtime::Clock& clock, At at,
-                  Post post)
+                  Post post, std::size_t most_locks = Locks::kMostLocks)
       : metadata_(metadata),
         removals_(removals),
         access_(access),
         clock_(clock),
         at_(std::move(at)),
-        post_(std::move(post)) {}
+        post_(std::move(post)),
+        locks_(most_locks) {}
 
   /// Answers the call, now or, if it waits for a lock, later.  \returns false if it is not for this service
   bool handle(const CallPtr& call);

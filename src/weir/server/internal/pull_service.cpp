@@ -77,6 +77,7 @@ class PullService::Pull : public std::enable_shared_from_this<PullService::Pull>
         buffers_(service.buffers_),
         views_(service.views_),
         call_(std::move(call)),
+        peer_(call_->request.peer()),
         request_(*call_->head.operation.AsPull()) {}
 
   Status prepare();
@@ -102,6 +103,7 @@ class PullService::Pull : public std::enable_shared_from_this<PullService::Pull>
   std::shared_ptr<Buffers> buffers_;
   std::uint64_t& views_;
   CallPtr call_;
+  const net::PeerId peer_;
   const wire::PullT& request_;
   layout::Element sequence_;
   std::vector<PullSource> sources_;
@@ -231,7 +233,7 @@ void PullService::Pull::next() {
     window->range = {next_, std::min(next_ / window_bytes_ * window_bytes_ + window_bytes_, request_.range->to())};
     next_ = window->range.to;
     ++windows_;
-    buffers_->ask(2 * window->size(), [self = shared_from_this(), window](std::shared_ptr<Buffer> buffer) {
+    buffers_->ask(peer_, 2 * window->size(), [self = shared_from_this(), window](std::shared_ptr<Buffer> buffer) {
       window->buffer = std::move(buffer);
       self->plan(*window);
       self->read(window);

@@ -25,9 +25,15 @@ class Views {
   static constexpr std::size_t kMostViews = std::size_t{1} << 20;    ///< Of all peers together.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;  ///< Of their descriptions, as they came.
 
+  /// Of one peer.
+  struct Most {
+    std::size_t views = kMostViews;
+    std::size_t bytes = kMostBytes;
+  };
+
   /// Makes, or replaces, the peer's view of that number.
   /// \error kInvalidArgument if it is no description of bytes; kNoSpace if there are too many views
-  Status add(net::PeerId peer, const wire::RegisterViewT& request);
+  Status add(net::PeerId peer, const wire::RegisterViewT& request, const Most& most);
   /// One that is not there is forgotten already.
   void forget(net::PeerId peer, std::uint64_t view);
   void drop(net::PeerId peer);
@@ -42,7 +48,11 @@ class Views {
     std::shared_ptr<const RegisteredView> view;
     std::size_t bytes = 0;
   };
-  using PeerViews = std::unordered_map<std::uint64_t, Entry>;
+  struct PeerViews {
+    std::unordered_map<std::uint64_t, Entry> views;
+    std::size_t bytes = 0;
+  };
+  [[nodiscard]] Status check_room(net::PeerId peer, std::uint64_t view, std::size_t bytes, const Most& most) const;
 
   std::unordered_map<net::PeerId, PeerViews> peers_;
   std::size_t count_ = 0;
