@@ -9,6 +9,8 @@ mark_as_advanced(WEIR_XXHASH_INCLUDE_DIR)
 
 if(WEIR_BUILD_CLI)
   find_package(CLI11 REQUIRED)
+endif()
+if(WEIR_BUILD_CLI OR WEIR_BUILD_TESTS)
   find_package(nlohmann_json REQUIRED)
 endif()
 

@@ -10,6 +10,7 @@ namespace weir {
 namespace {
 
 constexpr Variable kVariables[] = {
+    {"WEIR_AUDIT", "A file where servers write sign-ons, refusals and changes of permissions; an absolute path.", ""},
     {"WEIR_COLLECTIVE", "How collective accesses of MPI programs go: alone, two-phase or auto.", "auto"},
     {"WEIR_DIRECT", "off: MPI programs send messages also to servers whose memory they could map.", "on"},
     {"WEIR_ENCRYPTION", "Which connections between processes are encrypted: auto, always or never.",

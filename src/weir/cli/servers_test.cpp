@@ -134,6 +134,29 @@ TEST_F(ServersTest, StatusWorksWhileServerZeroIsDown) {
   EXPECT_THAT(listed.out, HasSubstr("d"));
 }
 
+TEST_F(ServersTest, TheAuditLogGoesOnWhenAServerIsStartedAgain) {
+  const std::string file = local("audit");
+  const auto lines_with = [&](int server, const std::string& event) {
+    int found = 0;
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line) && !in.eof();) {
+      const auto json = nlohmann::json::parse(line);
+      found += json["server"] == server && json["event"] == event ? 1 : 0;
+    }
+    return found;
+  };
+  up({"--audit", file});
+  ASSERT_EQ(run({"mkdir", "/d"}).code, kExitOk);
+  ASSERT_EQ(run({"chmod", "700", "/d"}).code, kExitOk);
+  while (lines_with(0, "change") == 0) std::this_thread::yield();
+  kill_server(1);
+  std::filesystem::remove(file);
+  ASSERT_EQ(up_again(1).code, kExitOk);
+  ASSERT_EQ(run({"status"}).code, kExitOk);
+  while (lines_with(1, "sign-on") == 0) std::this_thread::yield();
+  EXPECT_THAT(weir({"up", "--server", "1", "--audit", file, "--connection", fs_}).err, HasSubstr("cannot be changed"));
+}
+
 TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
   const Outcome started =
       weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--json"});

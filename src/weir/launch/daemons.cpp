@@ -144,6 +144,7 @@ Status save_processes(const DaemonOptions& options, const std::string& connectio
   if (!options.squashes_root) file << "squash no\n";
   if (!options.encrypts) file << "encrypt no\n";
   if (options.verifies_memory) file << "verify yes\n";
+  if (!options.audit_file.empty()) file << "audit " << options.audit_file << '\n';
   file.close();
   if (file && std::rename(draft.c_str(), path.c_str()) == 0) return Status::ok();
   const int error = errno;
@@ -166,6 +167,7 @@ Result<DaemonOptions> load_options(const std::string& connection) {
     if (name == "squash") options.squashes_root = value != "no";
     if (name == "encrypt") options.encrypts = value != "no";
     if (name == "verify") options.verifies_memory = value == "yes";
+    if (name == "audit") options.audit_file = value;
     if (name == "ahead") options.ahead_bytes = std::strtoll(value.c_str(), nullptr, 10);
   }
   if (!options.store.empty()) return options;
@@ -268,6 +270,7 @@ int serve(const DaemonOptions& options, std::uint32_t index, const net::Key& sec
   how.is_eager = true;
   how.squashes_root = options.squashes_root;
   how.verifies_memory = options.verifies_memory;
+  how.audit_file = options.audit_file;
   auto server = server::Server::start(how);
   if (!server.is_ok()) {
     to_parent.write_line(concat(index, " error ", server.status().message()));

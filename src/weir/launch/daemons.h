@@ -42,6 +42,7 @@ struct DaemonOptions {
   std::string log_file;         ///< Empty: nowhere.
   bool follows_parent = false;  ///< Servers end with the process that started them.
   bool squashes_root = true;    ///< Callers that are root on another host act as nobody.
+  std::string audit_file;       ///< As server::Options::audit_file.
   bool encrypts = true;         ///< false: as with WEIR_ENCRYPTION=never.
   bool verifies_memory = wants_verified_memory();  ///< Memory that clients map has checksums.
 };

@@ -86,6 +86,10 @@ struct Identity {
   std::vector<std::uint32_t> groups;
   std::string host;        ///< Of the caller: differs between machines, and between network namespaces of one.
   bool is_server = false;  ///< It has proven the secret of the servers.
+  /// Who vouches for it.  Holders of the key act as the user that the listener runs as.
+  enum class Voucher : std::uint8_t { kKernel, kMunge, kKey, kSecret };
+  Voucher voucher = Voucher::kKernel;
+  std::string origin = {};  ///< For logs: "process 4711", "tcp:10.0.0.7:40112".
 
   static Identity of_this_process();
   /// A user that owns nothing.
@@ -176,12 +180,22 @@ class Request {
   std::unique_ptr<Impl> impl_;
 };
 
+/// An attempt of a caller to be let in, for logs.
+struct SignOn {
+  PeerId peer = 0;
+  std::string origin;                ///< As in Identity.
+  std::optional<Identity> identity;  ///< Nothing if nobody vouches for the caller.
+  Status status = {};                ///< Why it was refused, or did not finish.
+};
+
 /// What a server does.  All calls come on the listener's thread.  They may take long: callers that ask are told
 /// meanwhile that the server works.
 class Handler {
  public:
   virtual ~Handler() = default;
   virtual void handle(Request request) = 0;
+  /// A caller was let in, before its first request; or refused.
+  virtual void signed_on(const SignOn& caller) { (void)caller; }
   /// A peer is gone: nothing of it comes any more.
   virtual void disconnected(PeerId peer) { (void)peer; }
 };

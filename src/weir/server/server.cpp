@@ -17,6 +17,7 @@
 #include <weir/log/log.h>
 #include <weir/server/internal/access.h>
 #include <weir/server/internal/assembly.h>
+#include <weir/server/internal/audit.h>
 #include <weir/server/internal/io_service.h>
 #include <weir/server/internal/metadata.h>
 #include <weir/server/internal/metadata_service.h>
@@ -119,6 +120,9 @@ struct Server::Impl final : net::Handler {
   void open_services();
   void set_table(const std::vector<net::Address>& servers, std::vector<std::uint32_t> targets);
   void handle(net::Request request) override;
+  void signed_on(const net::SignOn& caller) override {
+    if (audit != nullptr) audit->signed_on(caller);
+  }
   void disconnected(net::PeerId peer) override;
   [[nodiscard]] Status check(const ServerCall& call) const;
   void accept(const CallPtr& call);
@@ -145,6 +149,7 @@ struct Server::Impl final : net::Handler {
   std::unordered_set<net::PeerId> clients;
   std::unique_ptr<internal::Metadata> metadata;
   std::optional<internal::Access> access;
+  std::unique_ptr<internal::Audit> audit;  // null: none is kept
   std::unique_ptr<internal::IoService> io;
   bool is_stopping = false;
 
@@ -172,6 +177,12 @@ Status Server::Impl::open() {
   }
   WEIR_TRY(const internal::CapabilityKey key, internal::CapabilityKey::derive(options.key));
   access.emplace(internal::Access::Options{.key = key, .uid = identity.uid, .clock = options.runtime.clock});
+  std::string audit_file =
+      options.audit_file.empty() ? options.runtime.settings->get("WEIR_AUDIT") : options.audit_file;
+  if (!audit_file.empty()) {
+    WEIR_TRY(audit, internal::Audit::open(
+                        {.file = std::move(audit_file), .server = options.index, .runtime = options.runtime}, *access));
+  }
   io = std::make_unique<internal::IoService>(
       *store, *access,
       internal::IoService::Options{.host = identity.host,
@@ -235,8 +246,8 @@ void Server::Impl::handle(net::Request request) {
   if (!request.identity().is_server) clients.insert(request.peer());
   if (names_bytes(head->operation.type)) counters.index_bytes += request.head().size();
   const net::Deadline deadline = deadline_of(options.runtime.clock->now(), head->remaining_ms);
-  const auto call =
-      std::make_shared<ServerCall>(ServerCall{std::move(request), std::move(head).value(), deadline, counters, boot});
+  const auto call = std::make_shared<ServerCall>(
+      ServerCall{std::move(request), std::move(head).value(), deadline, counters, boot, audit.get()});
   accept(call);
 }
 

@@ -36,6 +36,9 @@ struct Options {
   Limits limits{};               ///< Settings that say otherwise come first.
   bool squashes_root = true;     ///< Callers that are root on another host act as nobody.
   bool verifies_memory = false;  ///< Memory that is shared has checksums: share/block_sums.h.
+  /// Where sign-ons, refusals and changes of permissions are written, one JSON object per line; an absolute path.
+  /// Empty: as WEIR_AUDIT says; nowhere if that is not set.
+  std::string audit_file;
   runtime::Runtime runtime = runtime::system_runtime();
   net::Network* network = &net::system_network();
 };

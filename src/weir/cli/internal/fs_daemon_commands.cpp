@@ -101,6 +101,8 @@ Status read_config(UpOptions& options, const CLI::App& command) {
       WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
       WEIR_RETURN_IF_ERROR(check_size(concat(options.config, ": capacity"), bytes, kCapacityRange));
       if (command.count("--capacity") == 0) options.capacity = bytes;
+    } else if (name == "audit" && value.is_string()) {
+      if (command.count("--audit") == 0) options.daemons.audit_file = value.value_or(std::string());
     } else if (name == "ahead" && value.is_string()) {
       WEIR_TRY(const Offset bytes, parse_size(value.value_or(std::string())));
       WEIR_RETURN_IF_ERROR(check_size(concat(options.config, ": ahead"), bytes, kAheadRange));
@@ -108,7 +110,7 @@ Status read_config(UpOptions& options, const CLI::App& command) {
     } else {
       return invalid_argument(concat("config file ", options.config, ": '", name,
                                      "' is unknown or of a wrong type; known are ",
-                                     "servers (number), store, listen, connection, capacity, ahead (texts)"));
+                                     "servers (number), store, listen, connection, capacity, ahead, audit (texts)"));
     }
   }
   return Status::ok();
@@ -138,9 +140,17 @@ void up_json(const std::string& connection, std::string_view store, std::span<co
   out << text << '\n';
 }
 
+// Servers run in another directory than their user, and each restart must find the same file.
+Result<std::string> audit_path(std::string given) {
+  if (given.empty()) given = environment("WEIR_AUDIT");
+  if (given.empty()) return given;
+  if (given.find('\n') != std::string::npos) return invalid_argument("--audit: the name of the file has several lines");
+  return std::filesystem::absolute(given).string();
+}
+
 Result<int> up_again(const UpOptions& options, const CLI::App& command, Console& console) {
   for (const char* other : {"--servers", "--store", "--capacity", "--ahead", "--listen", "--no-root-squash",
-                            "--no-encryption", "--verify-memory"}) {
+                            "--no-encryption", "--verify-memory", "--audit"}) {
     if (command.count(other) > 0) {
       return invalid_argument(
           concat("--server starts a server as it was started before: ", other, " cannot be changed"));
@@ -161,6 +171,7 @@ Result<int> up(UpOptions options, const CLI::App& command, Console& console) {
   if (options.server) return up_again(options, command, console);
   WEIR_TRY(options.daemons.store, check_store(options.daemons.store));
   WEIR_TRY(options.daemons.servers, choose_server_count(options.daemons.store, options.servers, 1));
+  WEIR_TRY(options.daemons.audit_file, audit_path(options.daemons.audit_file));
   WEIR_TRY(const std::string path, connection_path(options.connection));
   if (const std::vector<launch::Process> processes = launch::load_processes(path); any_runs(processes)) {
     const auto down =
@@ -369,6 +380,10 @@ void add_daemon_commands(CLI::App& app, Selection& selection) {
   start->add_flag_callback(
       "--no-encryption", [options] { options->daemons.encrypts = false; },
       "Do not insist on encryption between hosts; clients need WEIR_ENCRYPTION=never, too");
+  start
+      ->add_option("--audit", options->daemons.audit_file,
+                   "Append sign-ons, refusals and changes of permissions to this file, as JSON lines [$WEIR_AUDIT]")
+      ->type_name("FILE");
   start->add_option("--server", options->server, "Start only this server again, one that has ended, as it was")
       ->type_name("I");
   start->add_option("--config", options->config, "Read what is not given here from a TOML file")->type_name("FILE");

@@ -77,8 +77,10 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] std::uint64_t session() const { return session_; }
   /// Who the kernel says is at the other end, if it does.
   [[nodiscard]] const std::optional<Identity>& vouched() const { return vouched_; }
-  /// Where it comes from, to tell strangers apart: the user within a host, otherwise (a hash of) the address.
-  [[nodiscard]] std::uint64_t origin() const { return origin_; }
+  /// Tells strangers of different sources apart: the user within a host, otherwise (a hash of) the address.
+  [[nodiscard]] std::uint64_t source() const { return source_; }
+  /// Where the other end is, as far as the kernel says: Identity::origin.
+  [[nodiscard]] const std::string& origin() const { return origin_; }
   /// Bytes that both ends of this connection know and no other connection has, if it has such.
   [[nodiscard]] std::span<const std::byte> channel() const { return channel_; }
   /// Called once, from Worker::progress(), if the other end is gone.
@@ -131,7 +133,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool is_open_ = false;
   bool is_dismissed_ = false;
   std::optional<Identity> vouched_;
-  std::uint64_t origin_ = 0;
+  std::uint64_t source_ = 0;
+  std::string origin_;
   Bytes channel_;
 
  private:

@@ -81,6 +81,7 @@ struct Peer {
   std::shared_ptr<Link> link;
   ListenerHandshake handshake;
   bool is_proven = false;
+  bool is_told = false;  // the handler knows how its attempt to sign on has ended
   Identity identity;
   std::uint64_t session = 0;                                              // of frames from it
   std::unordered_map<std::uint64_t, Incoming> incoming;                   // by call
@@ -332,11 +333,13 @@ class ProcessListener : public Listener {
   /// Whether there is room for one more request.  \error kUnavailable
   [[nodiscard]] Status check_request(const Peer& peer, std::size_t payload_bytes) const;
   void refuse_call(Peer& peer, std::uint64_t call, const Status& why);
-  void lose(PeerId id);
+  void lose(PeerId id, const Status& why);
   /// As lose(), of one that is still there: tells it why.
   void drop(PeerId id, const std::string& why);
   /// It is no caller any more.
   void forget(const std::shared_ptr<Peer>& peer);
+  /// Tells the handler how an attempt to sign on has ended.
+  void tell_sign_on(Peer& peer, const Status& status);
   /// Bodies on their way in do not come any more.
   void fail_incoming(Peer& peer);
   /// Looks at callers that hold bodies, again and again while there are any.
@@ -670,13 +673,14 @@ void ProcessListener::accept(ucp_conn_request_h request) {
 void ProcessListener::make_room_for_stranger() {
   if (strangers_.size() < kMostStrangers) return;
   std::unordered_map<std::uint64_t, std::size_t> counts;
-  for (const auto& entry : strangers_) ++counts[entry.first->origin()];
+  for (const auto& entry : strangers_) ++counts[entry.first->source()];
   const auto goes_first = [&](const auto& a, const auto& b) {
-    const std::size_t of_a = counts[a.first->origin()];
-    const std::size_t of_b = counts[b.first->origin()];
+    const std::size_t of_a = counts[a.first->source()];
+    const std::size_t of_b = counts[b.first->source()];
     return of_a != of_b ? of_a > of_b : a.second->id < b.second->id;
   };
-  lose(std::min_element(strangers_.begin(), strangers_.end(), goes_first)->second->id);
+  lose(std::min_element(strangers_.begin(), strangers_.end(), goes_first)->second->id,
+       {ErrorCode::kTimedOut, "it had not proven the key when others came"});
 }
 
 void ProcessListener::add(std::shared_ptr<Link> link) {
@@ -690,7 +694,7 @@ void ProcessListener::add(std::shared_ptr<Link> link) {
                                           .incoming = {},
                                           .outgoing = {},
                                           .requests = {}});
-  peer->link->set_on_failure([this, id = peer->id](const Status&) { lose(id); });
+  peer->link->set_on_failure([this, id = peer->id](const Status& why) { lose(id, why); });
   peers_[peer->id] = peer;
   take_as_stranger(peer, options_.stranger_patience);
 }
@@ -698,11 +702,12 @@ void ProcessListener::add(std::shared_ptr<Link> link) {
 void ProcessListener::take_as_stranger(const std::shared_ptr<Peer>& peer, Clock::duration patience) {
   strangers_[peer->link.get()] = peer;
   timers_.add(now() + patience, [this, id = peer->id, link = peer->link.get()] {
-    if (peers_.contains(id) && strangers_.contains(link)) lose(id);
+    if (peers_.contains(id) && strangers_.contains(link))
+      lose(id, {ErrorCode::kTimedOut, "it did not prove the key in time"});
   });
 }
 
-void ProcessListener::lose(PeerId id) {
+void ProcessListener::lose(PeerId id, const Status& why) {
   const Lock lock(shared_->mutex);
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
@@ -710,13 +715,14 @@ void ProcessListener::lose(PeerId id) {
   peers_.erase(found);
   strangers_.erase(peer->link.get());
   peer->link->abort();
+  if (!is_stopping_) tell_sign_on(*peer, why);
   forget(peer);
 }
 
 void ProcessListener::drop(PeerId id, const std::string& why) {
   const std::shared_ptr<Peer> peer = peers_.at(id);
   ++limit_counters_.dropped_connections;
-  if (!peer->link->dismiss(why)) return lose(id);
+  if (!peer->link->dismiss(why)) return lose(id, {ErrorCode::kTimedOut, why});
   forget(peer);
   take_as_stranger(peer, kFarewellPatience);
 }
@@ -731,6 +737,13 @@ void ProcessListener::forget(const std::shared_ptr<Peer>& peer) {
   if (peer->identity.is_server) return;
   const auto count = connections_.find(peer->identity.uid);
   if (--count->second == 0) connections_.erase(count);
+}
+
+void ProcessListener::tell_sign_on(Peer& peer, const Status& status) {
+  if (std::exchange(peer.is_told, true)) return;
+  SignOn told{.peer = peer.id, .origin = peer.link->origin(), .identity = peer.link->vouched(), .status = status};
+  if (peer.is_proven) told.identity = peer.identity;
+  shared_->ready.push_back([this, told = std::move(told)] { handler_.signed_on(told); });
 }
 
 void ProcessListener::watch_for_stalls() {
@@ -795,6 +808,9 @@ void ProcessListener::identify(const std::shared_ptr<Peer>& peer, const Claim& c
   Identity identity = vouched ? *vouched : own_identity_;
   identity.host = vouched ? own_identity_.host : claim.host;  // rings do not reach further
   identity.is_server = claim.is_server;
+  identity.voucher = claim.is_server ? Identity::Voucher::kSecret
+                     : vouched       ? Identity::Voucher::kKernel
+                                     : Identity::Voucher::kKey;
   welcome(peer, std::move(identity));
 }
 
@@ -809,6 +825,7 @@ Result<Identity> ProcessListener::identity_by_munge(const Claim& claim, const By
     identity.groups = groups_of(user.uid, user.gid);
   }
   identity.host = claim.host;
+  identity.voucher = Identity::Voucher::kMunge;
   return identity;
 }
 
@@ -872,12 +889,14 @@ void ProcessListener::welcome(const std::shared_ptr<Peer>& peer, Identity identi
   const Sessions sessions = peer->handshake.sessions();
   peer->is_proven = true;
   peer->identity = std::move(identity);
+  peer->identity.origin = peer->link->origin();
   peer->session = sessions.to_listener;
   sessions_[peer->session] = peer;
   Frame answer;
   answer.kind = FrameKind::kWelcome;
   peer->link->send(answer);
   peer->link->set_session(sessions.to_caller);
+  tell_sign_on(*peer, Status::ok());
 }
 
 void ProcessListener::refuse(Peer& peer, const Status& why) {
@@ -885,6 +904,7 @@ void ProcessListener::refuse(Peer& peer, const Status& why) {
   Frame answer;
   answer.kind = FrameKind::kRefusal;
   peer.link->send(answer, peer.handshake.refuse(why));
+  tell_sign_on(peer, why);
   // It closes when it has read that; if it does not, its time as a stranger ends.
 }
 

@@ -92,6 +92,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void post(Task task);
   /// False if it takes no more calls.
   bool submit(const std::shared_ptr<LocalPeer>& peer, const std::shared_ptr<SharedCall>& call);
+  void sign_on(SignOn told);
   void disconnect(PeerId peer);
   [[nodiscard]] bool is_open() const;
   PeerId next_peer();
@@ -205,6 +206,10 @@ bool Core::submit(const std::shared_ptr<LocalPeer>& peer, const std::shared_ptr<
   return true;
 }
 
+void Core::sign_on(SignOn told) {
+  post([this, told = std::move(told)] { handler_.signed_on(told); });
+}
+
 void Core::disconnect(PeerId peer) {
   post([this, peer] { handler_.disconnected(peer); });
 }
@@ -306,6 +311,8 @@ Result<Identity> shake_hands(const Core& core, const Key& key, std::uint32_t ver
   WEIR_TRY(const Bytes proof, caller.prove(challenge));
   WEIR_TRY(const Claim claim, listener.accept(proof));
   identity.is_server = claim.is_server;
+  identity.voucher = claim.is_server ? Identity::Voucher::kSecret : Identity::Voucher::kKernel;
+  identity.origin = "this process";
   return identity;
 }
 
@@ -330,9 +337,14 @@ class LocalConnection : public Connection {
     if (core == nullptr || !core->is_open())
       return cannot_connect(address_, {ErrorCode::kUnavailable, "nobody listens there"});
     Result<Identity> identity = shake_hands(*core, key, version);
+    const PeerId id = core->next_peer();
+    core->sign_on({.peer = id,
+                   .origin = "this process",
+                   .identity = identity.is_ok() ? std::optional(*identity) : std::nullopt,
+                   .status = identity.status()});
     if (!identity.is_ok()) return cannot_connect(address_, identity.status());
     core_ = std::move(core);
-    peer_ = std::make_shared<LocalPeer>(LocalPeer{core_->next_peer(), std::move(*identity)});
+    peer_ = std::make_shared<LocalPeer>(LocalPeer{id, std::move(*identity)});
     return Status::ok();
   }
   void refuse_all(Status why) { refusal_ = std::move(why); }

@@ -38,6 +38,7 @@ std::optional<Identity> caller_of(int socket) {
   Identity identity;
   identity.uid = peer.uid;
   identity.gid = peer.gid;
+  identity.origin = concat("process ", peer.pid);
   identity.groups.resize(NGROUPS_MAX);
   bytes = static_cast<socklen_t>(identity.groups.size() * sizeof(gid_t));
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, identity.groups.data(), &bytes) != 0) bytes = 0;
@@ -56,7 +57,9 @@ class RingLink : public Link {
       : Link(worker), socket_(std::move(socket)) {
     is_open_ = true;
     vouched_ = std::move(caller);
-    if (vouched_) origin_ = vouched_->uid;
+    if (!vouched_) return;
+    source_ = vouched_->uid;
+    origin_ = vouched_->origin;
   }
 
   [[nodiscard]] bool has_memory() const { return memory_.has_value(); }

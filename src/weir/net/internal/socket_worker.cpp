@@ -85,14 +85,14 @@ Tls::Records records_for(Encryption encryption, const sockaddr_storage& peer) {
 }
 
 /// Of IPv6, the network: its owner has all addresses there.
-std::uint64_t origin_of(const sockaddr_storage& address) {
-  std::uint64_t origin = 0;
+std::uint64_t source_of(const sockaddr_storage& address) {
+  std::uint64_t source = 0;
   if (address.ss_family == AF_INET6) {
-    std::memcpy(&origin, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, sizeof origin);
+    std::memcpy(&source, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, sizeof source);
   } else {
-    origin = reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr;
+    source = reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr;
   }
-  return origin;
+  return source;
 }
 
 class SocketOutgoing;
@@ -112,8 +112,11 @@ class SocketLink : public Link {
     if (end == Tls::End::kCaller) watch_for_room(true);  // callers speak first
     return Status::ok();
   }
+  void come_from(const sockaddr_storage& address) {
+    source_ = source_of(address);
+    origin_ = to_address(address).text;
+  }
   [[nodiscard]] int socket() const { return socket_.get(); }
-  void set_origin(const sockaddr_storage& address) { origin_ = origin_of(address); }
 
   /// The socket may be read or written.  \returns whether something happened
   bool advance(std::uint32_t events);
@@ -633,7 +636,7 @@ void SocketWorker::accept_some() {
     if (is_loopback(from.storage)) do_not_pace(socket.get());
     const std::shared_ptr<SocketLink> link = add(std::move(socket));
     if (link == nullptr) continue;
-    link->set_origin(from.storage);
+    link->come_from(from.storage);
     const Tls::Records records = records_for(encryption_, from.storage);
     const Status status = link->begin(Tls::End::kListener, listener_key_, records, false);
     if (!status.is_ok()) WEIR_LOG_WARN("net: a connection failed: {}", status.message());

@@ -61,6 +61,10 @@ class Access {
   [[nodiscard]] Status check_pull(const ServerCall& call, std::uint64_t data, std::uint64_t source) const;
   /// Whether the caller is a server, user 0 or the user that servers run as.  \error kPermission
   [[nodiscard]] Status check_administrator(const ServerCall& call, std::string_view what) const;
+  /// Whether what check_repair() allowed this caller was allowed for who it is, not for a capability.
+  [[nodiscard]] bool acts_as_administrator(const ServerCall& call, std::uint64_t data) const {
+    return !call.request.identity().is_server && grant(call, data) == nullptr;
+  }
   /// The peer is gone.
   void drop(net::PeerId peer) { peers_.erase(peer); }
 

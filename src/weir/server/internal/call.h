@@ -12,21 +12,35 @@
 
 namespace weir::server::internal {
 
+struct ServerCall;
+
+/// Told how calls end.  \threadsafety As its calls.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  virtual void ended(const ServerCall& call, const Status& status) = 0;
+};
+
 struct ServerCall {
   net::Request request;
   wire::RequestHeadT head;
   net::Deadline deadline;     ///< Of those that wait for other clients, as for locks.
   wire::CountersT& counters;  ///< Of the server.
   std::uint64_t boot = 0;     ///< Of the server.
+  CallObserver* observer = nullptr;
 
   /// False once the caller is gone or has given up.  A call that waits for the store has no deadline otherwise: a slow
   /// disk is no error.
   [[nodiscard]] bool is_wanted() const { return request.is_wanted()->load(); }
 
-  void fail(const Status& status) { request.reply(wire::encode_failure(status, boot)); }
+  void fail(const Status& status) {
+    if (observer != nullptr) observer->ended(*this, status);
+    request.reply(wire::encode_failure(status, boot));
+  }
 
   template <typename Table>
   void answer(Table table) {
+    if (observer != nullptr) observer->ended(*this, Status::ok());
     request.reply(wire::encode_reply(std::move(table), boot));
   }
   template <typename Table>
