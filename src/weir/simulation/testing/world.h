@@ -25,6 +25,7 @@ struct WorldOptions {
   std::chrono::milliseconds fence_grace{3000};         ///< Of servers.
   Duration disk_delay = std::chrono::milliseconds(1);  ///< Operations of disks take up to so long, and overtake.
   bool disks_fail = false;                             ///< Now and then an operation of a disk does.
+  Offset disk_bytes = storage::VolatileDisk::kUnlimited;
 };
 
 /// Functions that start or stop servers, and connect(), are called by fibers.
@@ -37,7 +38,10 @@ class World {
     for (std::byte& byte : key_.bytes) byte = static_cast<std::byte>(key_bytes());
     for (int i = 0; i < options_.servers; ++i) addresses_.push_back({concat("sim:", name_of(i))});
     machines_.resize(static_cast<std::size_t>(options_.servers));
-    for (Machine& machine : machines_) machine.disk->id = simulation_.random(UINT64_MAX - 1) + 1;
+    for (Machine& machine : machines_) {
+      machine.disk->id = simulation_.random(UINT64_MAX - 1) + 1;
+      machine.disk->capacity_bytes = options_.disk_bytes;
+    }
   }
 
   /// Servers that are still up, since a test has failed, cannot be stopped without a fiber: they are forgotten.
