@@ -17,6 +17,7 @@
 #include <weir/client/internal/relayout.h>
 #include <weir/client/internal/session.h>
 #include <weir/client/testing/cluster.h>
+#include <weir/client/testing/counting_network.h>
 #include <weir/layout/language.h>
 #include <weir/net/net.h>
 #include <weir/wire/wire.h>
@@ -26,6 +27,7 @@ namespace {
 
 using internal::Cluster;
 using internal::ClusterOptions;
+using internal::CountingNetwork;
 using ::testing::HasSubstr;
 using weir::testing::IsOk;
 using weir::testing::StatusIs;
@@ -307,60 +309,6 @@ TEST_P(RelayoutTest, OneWhoseFencesFellIsNotDone) {
 
 // ---------------------------------------------------------------- servers move the bytes
 
-/// The machine's network, as one client uses it: counts bytes of bodies, both ways.
-class CountingNetwork final : public net::Network {
- public:
-  class CountingConnection final : public net::Connection {
-   public:
-    CountingConnection(std::unique_ptr<net::Connection> inner, std::shared_ptr<std::atomic<std::size_t>> bytes)
-        : inner_(std::move(inner)), bytes_(std::move(bytes)) {}
-    void call(net::Call call) override {
-      *bytes_ += call.body.size();
-      call.done = [bytes = bytes_, done = std::move(call.done)](Result<net::Reply> reply) {
-        if (reply.is_ok()) *bytes += reply->body_bytes;
-        done(std::move(reply));
-      };
-      inner_->call(std::move(call));
-    }
-    [[nodiscard]] bool is_open() const override { return inner_->is_open(); }
-    [[nodiscard]] const net::Address& address() const override { return inner_->address(); }
-
-   private:
-    std::unique_ptr<net::Connection> inner_;
-    std::shared_ptr<std::atomic<std::size_t>> bytes_;
-  };
-  class CountingCaller final : public net::Caller {
-   public:
-    CountingCaller(std::unique_ptr<net::Caller> inner, std::shared_ptr<std::atomic<std::size_t>> bytes)
-        : inner_(std::move(inner)), bytes_(std::move(bytes)) {}
-    std::unique_ptr<net::Connection> connect(const net::Address& address, const net::Key& key,
-                                             net::Deadline deadline) override {
-      return std::make_unique<CountingConnection>(inner_->connect(address, key, deadline), bytes_);
-    }
-    void progress() override { inner_->progress(); }
-    void wait(net::Deadline deadline) override { inner_->wait(deadline); }
-    void wake() override { inner_->wake(); }
-
-   private:
-    std::unique_ptr<net::Caller> inner_;
-    std::shared_ptr<std::atomic<std::size_t>> bytes_;
-  };
-
-  Result<std::unique_ptr<net::Caller>> make_caller(const net::Address& address,
-                                                   const runtime::Runtime& runtime) override {
-    WEIR_TRY(auto inner, net::system_network().make_caller(address, runtime));
-    return std::unique_ptr<net::Caller>(std::make_unique<CountingCaller>(std::move(inner), bytes_));
-  }
-  Result<std::unique_ptr<net::Listener>> listen(const net::Address& address, const net::Key& key, net::Handler& handler,
-                                                const net::ListenOptions& options) override {
-    return net::system_network().listen(address, key, handler, options);
-  }
-  [[nodiscard]] std::size_t bytes() const { return *bytes_; }
-
- private:
-  std::shared_ptr<std::atomic<std::size_t>> bytes_ = std::make_shared<std::atomic<std::size_t>>(0);
-};
-
 TEST_P(RelayoutTest, BytesDoNotPassTheClient) {
   const Cluster cluster(options());
   CountingNetwork network;
@@ -371,13 +319,13 @@ TEST_P(RelayoutTest, BytesDoNotPassTheClient) {
   Bytes bytes(kSize);
   for (std::size_t i = 0; i < kSize; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 4096);
   ASSERT_THAT(fs.create("/file", wide())->linear()->write(0, bytes), IsOk());
-  ASSERT_EQ(network.bytes(), kSize) << "counts";
+  ASSERT_EQ(network.take().body_bytes, kSize) << "counts";
   ASSERT_THAT(fs.relayout("/file", narrow()), IsOk());
   // Short pieces, in another order: by registered views.
   ASSERT_THAT(fs.relayout("/file", parsed_layout("hpf(shape=[2048,256], elem=8, dist=(*,BLOCK), grid=[1,3], order=F)")),
               IsOk());
   ASSERT_THAT(fs.relayout("/file", parsed_layout("tiles(shape=[2048,256], elem=8, tile=[100,30], over=5)")), IsOk());
-  EXPECT_EQ(network.bytes(), kSize);
+  EXPECT_EQ(network.take().body_bytes, 0u);
   EXPECT_TRUE(contents(fs, "/file") == bytes);
 }
 
