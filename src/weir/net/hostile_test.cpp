@@ -654,7 +654,8 @@ class SilentListener {
   std::atomic<int> calls = 0;
   std::atomic<int> asked = 0;
   std::atomic<int> cancelled = 0;
-  std::atomic<std::size_t> body_bytes = 0;
+  std::atomic<std::size_t> inline_bytes = 0;  // of bodies, in the frames of their calls
+  std::atomic<std::size_t> body_bytes = 0;    // in frames of their own
 
  private:
   void take(const Frame& frame, std::span<const std::byte> payload, internal::Link& from) {
@@ -668,13 +669,14 @@ class SilentListener {
       from.send(answer);
       from.set_session(handshake_.sessions().to_caller);
       ++proofs;
-    } else if (frame.kind == FrameKind::kCall && frame.number > 0) {
+    } else if (frame.kind == FrameKind::kCall && payload.size() - frame.head_bytes < frame.number) {
       answer.kind = FrameKind::kPull;
       answer.call = frame.call;
       from.send(answer);
     }
     if (frame.kind == FrameKind::kCall) {
       ++calls;
+      inline_bytes += payload.size() - frame.head_bytes;
       last_call_ = frame.call;
       link_ = &from;
     }
@@ -703,9 +705,13 @@ class SilenceTest : public ::testing::Test {
     ASSERT_GT(server.proofs, 0);
     caller->wait(Clock::now() + 1ms);
   }
-  void call(Clock::duration patience) {
-    connection->call(
-        {{}, body, {}, Clock::now() + patience, [this](Result<Reply> reply) { result = std::move(reply); }, patience});
+  void call(Clock::duration patience, Bytes head = {}) {
+    connection->call({std::move(head),
+                      body,
+                      {},
+                      Clock::now() + patience,
+                      [this](Result<Reply> reply) { result = std::move(reply); },
+                      patience});
   }
 
   Bytes body;  // outlives the connection, which reads it
@@ -752,6 +758,38 @@ TEST_F(SilenceTest, AServerThatReadsABodySlowlyIsWaitedFor) {
   while (!result && Clock::now() < until) caller->progress();
   ASSERT_TRUE(result.has_value());
   EXPECT_THAT(*result, IsOk());
+}
+
+// What is sent is all in the call, so the answer to it is the end: one round trip.
+TEST_F(SilenceTest, ABodyOf64KiBTravelsInItsCall) {
+  const auto until = Clock::now() + kHostileLong;
+  body.resize(std::size_t{64} * 1024);
+  call(kHostileLong, Bytes(8 * 1024));
+  while (server.calls == 0 && Clock::now() < until) {
+    server.step();
+    caller->progress();
+  }
+  EXPECT_EQ(server.inline_bytes, body.size());
+  server.reply();
+  while (!result && Clock::now() < until) caller->progress();
+  ASSERT_TRUE(result.has_value());
+  EXPECT_THAT(*result, IsOk());
+  EXPECT_EQ(server.body_bytes, 0u);
+}
+
+TEST_F(SilenceTest, ALongerBodyIsAskedFor) {
+  const auto until = Clock::now() + kHostileLong;
+  body.resize(std::size_t{80} * 1024);
+  call(kHostileLong);
+  while (server.body_bytes < body.size() && Clock::now() < until) {
+    server.step();
+    caller->progress();
+  }
+  EXPECT_EQ(server.inline_bytes, 0u);
+  EXPECT_EQ(server.body_bytes, body.size());
+  server.reply();
+  while (!result && Clock::now() < until) caller->progress();
+  ASSERT_TRUE(result.has_value());
 }
 
 // ---------------------------------------------------------------- rings that sleep
