@@ -144,4 +144,12 @@ for mpi in $mpis; do
   job "$mpi, --drain" 0 --drain --stage-out "/big:$work/drained" -- \
     "$work/launch-$mpi" -n 2 "$work/$mpi" weir:/big 3000000 "$work/drained"
   has "$work/drained" 6000000
+  "mpicc.$mpi" -O1 "$here/wild.c" -o "$work/wild" || fail "wild.c does not compile"
+  printf '#!/bin/sh\n[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 0 ] && export WEIR_DIRECT=off\nexec "%s" "$@"\n' "$work/wild" >"$work/wild-0"
+  chmod +x "$work/wild-0"
+  for program in wild wild-0; do # rank 0 reads mapped memory, or by message
+    job "$mpi, $program pointer" 0 --verify-memory --layout 'stripe(unit=64K, over=1)' -- "$work/launch-$mpi" -n 2 "$work/$program" weir:/wild
+    says "/wild: MPI_File_read_at"
+    says "bytes 65536 to 131072"
+  done
 done
