@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <weir/base/text.h>
@@ -48,6 +49,15 @@ struct StoredFence {
   wire::FencedSubfile fence;
 };
 
+// A server that goes round in circles must not keep its clients for ever.
+Status not_in_order(std::string_view server) {
+  return corrupt(concat("check: what ", server, " lists is not in order"));
+}
+
+bool comes_after(const wire::Subfile& one, const wire::Subfile& other) {
+  return std::pair(one.file(), one.element()) > std::pair(other.file(), other.element());
+}
+
 Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server, std::vector<StoredFence>& fences) {
   std::vector<Stored> all;
   const std::size_t others = fences.size();
@@ -61,6 +71,7 @@ Result<std::vector<Stored>> stored_on(Session& session, std::uint32_t server, st
     fences.resize(others);  // each page has all of them
     for (const wire::FencedSubfile& one : page.fences) fences.push_back({server, one});
     if (page.is_complete || page.subfiles.empty()) return all;
+    if (!comes_after(page.subfiles.back(), after)) return not_in_order(concat("server ", server));
     after = page.subfiles.back();
   }
 }
@@ -73,11 +84,14 @@ Result<std::vector<Name>> all_names(Session& session) {
     request.after = after;
     request.limit = kPage;
     WEIR_TRY(wire::ListingT page, session.call<wire::ListingT>(0, std::move(request)));
+    const std::uint64_t before = after;
     for (auto& entry : page.entries) {
+      if (entry->attributes == nullptr) return not_in_order("server 0");
       after = std::max(after, entry->attributes->file);
       names.push_back({entry->name, std::move(*entry->attributes)});
     }
     if (page.is_complete || page.entries.empty()) return names;
+    if (after == before) return not_in_order("server 0");
   }
 }
 
@@ -89,10 +103,19 @@ Result<std::set<std::uint64_t>> pending_removals(Session& session) {
     wire::PendingRemovalsT request;
     request.after = after;
     WEIR_TRY(const wire::ListingT page, session.call<wire::ListingT>(0, std::move(request)));
-    for (const auto& entry : page.entries) all.insert(after = entry->attributes->data);
+    const std::uint64_t before = after;
+    for (const auto& entry : page.entries) {
+      if (entry->attributes == nullptr) return not_in_order("server 0");
+      after = std::max(after, entry->attributes->data);
+      all.insert(entry->attributes->data);
+    }
     if (page.is_complete || page.entries.empty()) return all;
+    if (after == before) return not_in_order("server 0");
   }
 }
+
+// Each may be as long as any file can be.
+Offset total(Offset sum, Offset bytes) { return bytes > kMaxBytes - sum ? kMaxBytes : sum + bytes; }
 
 bool is_empty(const wire::SubfileInfoT& info) { return info.length == 0 && info.stored_bytes == 0; }
 
@@ -253,7 +276,7 @@ class Check {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const Result<wire::SubfileInfoT> info = session_.answer<wire::SubfileInfoT>(calls[i]);
       if (info.is_ok()) {
-        report_.stored_bytes += info->stored_bytes;
+        report_.stored_bytes = total(report_.stored_bytes, info->stored_bytes);
         look_at_about(name, elements[i], *info);
       } else if (is_still(name.attributes)) {
         find(Finding::Kind::kUnreadable, concat(name.path, ": subfile ", elements[i], " on server ", calls[i].server,
@@ -325,7 +348,7 @@ class Check {
     wire::FoundSubfile found{target_on(one.server), {data, one.subfile.element()}, {}, {}, !info.is_ok()};
     if (info.is_ok()) {
       if (is_empty(*info)) return Status::ok();
-      report_.stored_bytes += info->stored_bytes;
+      report_.stored_bytes = total(report_.stored_bytes, info->stored_bytes);
       found.info = {info->length, info->file_end, info->stored_bytes};
       const Result<wire::AboutT> about = wire::decode_about(std::as_bytes(std::span(info->about)));
       if (about.is_ok() && wire::check_found_about(found.id, *about).is_ok()) {
@@ -347,7 +370,7 @@ class Check {
 
   void settle(std::uint64_t data, const std::vector<wire::FoundSubfile>& subfiles) {
     Offset bytes = 0;
-    for (const wire::FoundSubfile& one : subfiles) bytes += one.info.length;
+    for (const wire::FoundSubfile& one : subfiles) bytes = total(bytes, one.info.length);
     std::optional<wire::FoundFile> file = wire::put_file_together(data, subfiles, session_.target_count());
     std::string what =
         concat("data ", data, ", ", subfiles.size(), " subfiles with ", bytes, " bytes, belongs to no file");

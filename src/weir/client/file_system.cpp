@@ -13,6 +13,7 @@
 #include <weir/net/net.h>
 #include <weir/storage/store.h>
 #include <weir/wire/found_files.h>
+#include <weir/wire/path.h>
 
 namespace weir::client {
 
@@ -45,6 +46,15 @@ Status change_attributes(Session& session, const std::string& path, wire::SetAtt
   WEIR_TRY(const wire::AttributesT now, session.call<wire::AttributesT>(0, std::move(set)));
   (void)internal::write_about(session, path, now);
   return Status::ok();
+}
+
+// Programs make local files of these names: none leads out of a directory, whatever a server says.  And a list ends.
+Status check_listed(const std::string& path, const std::string& name, const std::string& before) {
+  const std::string below = concat('/', name);
+  const auto names = wire::split_path(below);
+  if (names.is_ok() && names->size() == 1 && names->front() == name && name > before) return Status::ok();
+  return corrupt(concat("list ", path, ": server 0 lists ", wire::quoted_path(name), " behind ",
+                        wire::quoted_path(before), ", which is no name, or not in order"));
 }
 
 }  // namespace
@@ -170,6 +180,7 @@ Result<std::vector<Entry>> FileSystem::list(const std::string& path) const {
     list.limit = kListAtOnce;
     WEIR_TRY(const wire::ListingT listing, session_->call<wire::ListingT>(0, std::move(list)));
     for (const auto& entry : listing.entries) {
+      WEIR_RETURN_IF_ERROR(check_listed(path, entry->name, entries.empty() ? "" : entries.back().name));
       entries.push_back({entry->name, entry->attributes && entry->attributes->is_directory});
     }
     is_complete = listing.is_complete || listing.entries.empty();

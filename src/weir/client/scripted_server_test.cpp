@@ -75,6 +75,15 @@ class ScriptedServer final : public net::Handler {
         for (const wire::Range& range : head->operation.AsReadPieces()->pieces) bytes += range.to() - range.from();
         return request.reply(wire::encode_reply(wire::DoneT{}, 1), body(bytes));
       }
+      case wire::Operation::List:
+      case wire::Operation::AllFiles: {
+        wire::ListingT answer;  // never complete, and files without attributes
+        for (const std::string& name : listed) {
+          answer.entries.push_back(std::make_unique<wire::EntryT>());
+          answer.entries.back()->name = name;
+        }
+        return request.reply(wire::encode_reply(std::move(answer), 1));
+      }
       default: return;
     }
   }
@@ -96,6 +105,7 @@ class ScriptedServer final : public net::Handler {
   std::atomic<bool> knows_file = false;
   std::atomic<bool> registers_late = false;  // capabilities and views: only when they are first written to
   std::atomic<Offset> missing_bytes = 0;     // of bodies
+  std::vector<std::string> listed;           // set before anybody asks
 
  private:
   [[nodiscard]] wire::MembersT members() const {
@@ -197,6 +207,36 @@ TEST(ShortBodyTest, IsAnErrorHoweverItIsRead) {
   }
   server.missing_bytes = 0;
   EXPECT_THAT(view->read(0, memory), IsOk());
+}
+
+// A client that copies a directory makes local files of what is listed.
+TEST(HostileListTest, NamesThatLeadElsewhereAreRefused) {
+  const std::vector<std::string> leading_elsewhere{"../key", "a/b", "/etc/passwd", "..", ".", "", {"a\0b", 3}};
+  for (const std::string& name : leading_elsewhere) {
+    SCOPED_TRACE(name);
+    ScriptedServer server;
+    server.listed = {name};
+    const auto fs = server.connect();
+    ASSERT_THAT(fs, IsOk());
+    EXPECT_THAT(fs->list("/"), StatusIs(ErrorCode::kCorrupt));
+  }
+}
+
+TEST(HostileListTest, ListsWithoutAnEndEnd) {
+  ScriptedServer server;
+  server.listed = {"a", "b"};
+  const auto fs = server.connect();
+  ASSERT_THAT(fs, IsOk());
+  EXPECT_THAT(fs->list("/"), StatusIs(ErrorCode::kCorrupt, HasSubstr("not in order")));
+  EXPECT_EQ(server.count(wire::Operation::List), 2);
+}
+
+TEST(HostileListTest, FilesWithoutAttributesAreRefused) {
+  ScriptedServer server;
+  server.listed = {"/a"};
+  const auto fs = server.connect();
+  ASSERT_THAT(fs, IsOk());
+  EXPECT_THAT(fs->check(), StatusIs(ErrorCode::kCorrupt));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class Copy {
       WEIR_TRY(const layout::Element sequence, to_.layout().element(element));
       const Offset length = room_for(sequence, size_);
       if (length > 0) subfiles_.push_back({element, length});
-      all_ += length;
+      all_ = length > kMaxBytes - all_ ? kMaxBytes : all_ + length;
     }
     return Status::ok();
   }

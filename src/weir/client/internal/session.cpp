@@ -293,6 +293,11 @@ Result<wire::ReplyHeadT> Session::decode(std::uint32_t server, const Result<net:
   Result<wire::ReplyHeadT> head = wire::decode_reply(reply->head);
   if (!head.is_ok()) return renamed(head.status(), name_of(server));
   if (const wire::FailureT* failure = head->answer.AsFailure()) return wire::to_status(*failure);
+  if (const wire::SubfileInfoT* info = head->answer.AsSubfileInfo()) {
+    for (const Offset bytes : {info->length, info->file_end, info->stored_bytes}) {
+      if (bytes < 0 || bytes > kMaxBytes) return corrupt(concat(name_of(server), ": a subfile of ", bytes, " bytes"));
+    }
+  }
   return head;
 }
 
