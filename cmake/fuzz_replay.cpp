@@ -1,11 +1,13 @@
-// Runs a fuzzer's entry function on the files given (of folders: all files in them), without libFuzzer, so that every compiler
-// and every sanitizer tries the seeds in an ordinary test.  From each seed it derives damaged inputs the same way each time:
-// every prefix, and every byte replaced by a few nasty values.
+// Runs a fuzzer's entry function on the files given (of folders: all files in them), without libFuzzer, so that
+// every compiler and every sanitizer tries the seeds in an ordinary test.  From each seed it derives damaged inputs
+// the same way each time: prefixes, and bytes replaced by a few nasty values, about as many as the first argument
+// says.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,8 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMostDamages = 200;  // per seed: keeps large seeds affordable
-
 std::size_t inputs_run = 0;
 
 void run(const Bytes& input) {
@@ -30,10 +30,10 @@ void run(const Bytes& input) {
   ++inputs_run;
 }
 
-void run_damaged(const Bytes& seed) {
+void run_damaged(const Bytes& seed, std::size_t most) {
   constexpr std::uint8_t kNasty[] = {0x00, 0xff, 0x80, 0x7f, '(', '9', '-', ','};
   const std::size_t per_byte = 1 + std::size(kNasty);
-  const std::size_t step = std::max<std::size_t>(1, seed.size() * per_byte / kMostDamages);
+  const std::size_t step = std::max<std::size_t>(1, seed.size() * per_byte / most);
   for (std::size_t at = 0; at < seed.size(); at += step) {
     run(Bytes(seed.begin(), seed.begin() + static_cast<std::ptrdiff_t>(at)));
     for (const std::uint8_t value : kNasty) {
@@ -44,7 +44,7 @@ void run_damaged(const Bytes& seed) {
   }
 }
 
-bool run_file(const fs::path& path) {
+bool run_file(const fs::path& path, std::size_t most_damages) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) {
@@ -56,14 +56,14 @@ bool run_file(const fs::path& path) {
   std::fflush(stdout);
   const Bytes seed(text.begin(), text.end());
   run(seed);
-  run_damaged(seed);
+  run_damaged(seed, most_damages);
   return true;
 }
 
 /// The files named, and those in the folders named, in a fixed order.
 std::vector<fs::path> list_seeds(int argc, char** argv) {
   std::vector<fs::path> seeds;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 2; i < argc; ++i) {
     if (!fs::is_directory(argv[i])) {
       seeds.emplace_back(argv[i]);
       continue;
@@ -79,14 +79,15 @@ std::vector<fs::path> list_seeds(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::size_t most_damages = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 0;
   const std::vector<fs::path> seeds = list_seeds(argc, argv);
-  if (seeds.empty()) {
-    std::fprintf(stderr, "usage: %s SEED_FILE_OR_FOLDER...; no seeds found\n", argv[0]);
+  if (seeds.empty() || most_damages == 0) {
+    std::fprintf(stderr, "usage: %s MOST_DAMAGES_OF_A_SEED SEED_FILE_OR_FOLDER...; no seeds found\n", argv[0]);
     return 2;
   }
   run({});
   for (const fs::path& seed : seeds) {
-    if (!run_file(seed)) return 1;
+    if (!run_file(seed, most_damages)) return 1;
   }
   std::printf("%zu inputs from %zu seeds\n", inputs_run, seeds.size());
   return 0;

@@ -177,13 +177,17 @@ function(weir_add_test component)
   endforeach()
 endfunction()
 
-# weir_add_fuzzer(<component> [DEPENDS target...] [SOURCES source...]): every <name>_fuzz.cpp of the folder.
+# weir_add_fuzzer(<component> [DAMAGES n] [DEPENDS target...] [SOURCES source...]): every <name>_fuzz.cpp of the folder.
 #
 # With WEIR_BUILD_FUZZERS: <name>_fuzz with libFuzzer.  With tests: <name>_replay, which any compiler builds and which
 # runs the seeds in corpus/<name>/ and systematic damages of each as an ordinary test.  SOURCES: what fuzzers use of a large component;
-# for them only that is compiled with libFuzzer, and DEPENDS has to name what it depends on.
+# for them only that is compiled with libFuzzer, and DEPENDS has to name what it depends on.  DAMAGES: about so many of each seed (200), where
+# each takes long.
 function(weir_add_fuzzer component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DAMAGES" "DEPENDS;SOURCES")
+  if(NOT arg_DAMAGES)
+    set(arg_DAMAGES 200)
+  endif()
   if(NOT WEIR_BUILD_FUZZERS AND NOT WEIR_BUILD_TESTS)
     return()
   endif()
@@ -217,7 +221,7 @@ function(weir_add_fuzzer component)
       set_target_properties(${name}_replay PROPERTIES UNITY_BUILD OFF)
       target_link_libraries(${name}_replay PRIVATE weir::${component} ${arg_DEPENDS})
       weir_set_warnings(${name}_replay)
-      add_test(NAME ${component}.${name}_replay COMMAND ${name}_replay "${corpus}")
+      add_test(NAME ${component}.${name}_replay COMMAND ${name}_replay ${arg_DAMAGES} "${corpus}")
       weir_set_labels(${component}.${name}_replay ${component})
       set_tests_properties(${component}.${name}_replay PROPERTIES TIMEOUT 300)
     endif()

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fails if a source includes a header of a component that its own does not declare in its CMakeLists.txt, or a header in another's internal/.
-# Declared is what weir_add_library, and for tests and benchmarks what weir_add_test and weir_add_benchmark are given, with what those show
+# Declared is what weir_add_library, and for tests, benchmarks and fuzzers what weir_add_test, weir_add_benchmark and weir_add_fuzzer are given, with what those show
 # in their own headers (DEPENDS).  Fails, too, if docs/ARCHITECTURE.md lists other uses of a component than its CMakeLists.txt declares, or
 # a component has no README.md.
 set -eu
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
     component=${list#src/weir/}
     [ -e "${list%/*}/README.md" ] || echo "missing ${list%/*}/README.md"
     # Calls in one line each.
-    tr '\n' ' ' <"$list" | grep -oE '(weir_add(_mpi)?_(library|test|benchmark)\(|target_link_libraries\(weir_[a-z]*_core )[^)]*\)' | sed "s|^|declare ${component%/*} |" || :
+    tr '\n' ' ' <"$list" | grep -oE '(weir_add(_mpi)?_(library|test|benchmark|fuzzer)\(|target_link_libraries\(weir_[a-z]*_core )[^)]*\)' | sed "s|^|declare ${component%/*} |" || :
   done
   # shellcheck disable=SC2016  # the quotes of the page
   sed -n 's/^| `\([a-z]*\)` | \([`a-z, ]*\) | .* | .* |$/uses \1 \2/p' docs/ARCHITECTURE.md | tr -d '`,'
@@ -19,7 +19,8 @@ cd "$(dirname "$0")/.."
 } | awk '
   function kind_of(file) {
     if (file ~ /_bench\.cpp$/) return "benchmark"
-    if (file ~ /_(test|fuzz)\.cpp$|\/testing\/|testing\.h$|\/programs\//) return "test"
+    if (file ~ /_fuzz\.cpp$/) return "fuzzer"
+    if (file ~ /_test\.cpp$|\/testing\/|testing\.h$|\/programs\//) return "test"
     return "library"
   }
   # All that `component` shows in its headers.

@@ -30,12 +30,12 @@ std::size_t typing_errors(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known) {
-  constexpr std::size_t kLongest = 64;  // of anything that has a name here
-  if (word.size() > kLongest) return std::nullopt;
+  constexpr std::size_t kLongestName = 64;  // of anything that has a name here
+  if (word.size() > kLongestName) return std::nullopt;
   std::optional<std::string> best;
   std::size_t fewest = std::max<std::size_t>(word.size() / 3, 1) + 1;
   for (const std::string& one : known) {
-    if (one.size() > kLongest) continue;
+    if (one.size() > kLongestName) continue;
     const std::size_t errors = typing_errors(word, one);
     if (errors >= fewest) continue;
     fewest = errors;

@@ -155,12 +155,12 @@ void Hints::merge(const Hints& others) {
   for (const auto& [key, value] : others.values_) values_[key] = value;
 }
 
-Result<NewFile> plan_new_file(const Hints& hints, const client::FileSystem& fs, const runtime::Settings& settings) {
+Result<NewFile> plan_new_file(const Hints& hints, std::uint32_t targets, const runtime::Settings& settings) {
   Offset unit = kDefaultUnit;
-  Offset factor = fs.target_count();
+  Offset factor = targets;
   WEIR_RETURN_IF_ERROR(read_striping(hints, "striping_unit", unit));
   WEIR_RETURN_IF_ERROR(read_striping(hints, "striping_factor", factor));
-  factor = std::min<Offset>(factor, fs.target_count());
+  factor = std::min<Offset>(factor, targets);
 
   client::CreateOptions options;
   if (const auto permission = hints.get("file_perm")) {

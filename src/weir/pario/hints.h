@@ -12,6 +12,7 @@
 //
 // All other keys, such as those of the MPI standard, ROMIO and OMPIO, are accepted and have no effect.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -50,8 +51,9 @@ struct NewFile {
   bool is_as_viewed = false;  ///< `layout` only holds until the ranks set their views.
   std::string why;            ///< This layout, for people.
 };
+/// \param targets  of the file system
 /// \error kBadHint names the hint and what is wrong with it
-Result<NewFile> plan_new_file(const Hints& hints, const client::FileSystem& fs, const runtime::Settings& settings);
+Result<NewFile> plan_new_file(const Hints& hints, std::uint32_t targets, const runtime::Settings& settings);
 
 /// The hint, else WEIR_COLLECTIVE of the settings, else kAuto.
 Method wanted_method(const Hints& hints, const runtime::Settings& settings);

@@ -107,7 +107,7 @@ Status File::open_together(const Result<client::FileSystem>& fs, const Status& m
 Status File::open_on_first() {
   const std::string_view name = meeting_.name_of(Operation::kOpen);
   if (options_.is_created) {
-    Result<NewFile> plan = plan_new_file(options_.hints, *fs_, *options_.runtime.settings);
+    Result<NewFile> plan = plan_new_file(options_.hints, fs_->target_count(), *options_.runtime.settings);
     WEIR_RETURN_IF_ERROR(named(name, path_, plan.status()));
     plan->options.exclusive = options_.is_exclusive;
     plan->options.access = access_of(options_);
