@@ -5,13 +5,13 @@
 namespace weir::cli::internal {
 namespace {
 
-constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostCachedTextBytes = std::size_t{64} << 20;
 
 }  // namespace
 
 LayoutCache::Entry& LayoutCache::entry(std::string_view text) {
   if (const auto found = by_text_.find(text); found != by_text_.end()) return found->second;
-  if (entries_ >= most_entries_ || text_bytes_ >= kMostTextBytes) {
+  if (entries_ >= most_entries_ || text_bytes_ >= kMostCachedTextBytes) {
     by_text_.clear();
     entries_ = 0;
     text_bytes_ = 0;
