@@ -22,6 +22,7 @@ std::string_view to_string(ErrorCode code) noexcept {
     case ErrorCode::kStale: return "stale";
     case ErrorCode::kUnavailable: return "unavailable";
     case ErrorCode::kTimedOut: return "timed out";
+    case ErrorCode::kQuota: return "quota exceeded";
   }
   return "unknown error";
 }

@@ -22,10 +22,11 @@ enum class ErrorCode : std::uint8_t {
   kIsDirectory,      ///< The operation is for files.
   kNotEmpty,         ///< The directory still holds something.
   kPermission,       ///< The owner, group and mode of the file do not allow it, or the key is wrong.
-  kNoSpace,          ///< The store is full, or a quota is.
+  kNoSpace,          ///< The store is full.
   kStale,            ///< The file has got another layout or is gone: open it again.
   kUnavailable,      ///< A server cannot be reached; nothing was done.  Trying again can help.
   kTimedOut,         ///< The deadline passed; whether it was done is not known.
+  kQuota,            ///< A user would have more than allowed: remove something, or ask for more.
 };
 
 /// The name of a code, e.g. "invalid argument".

@@ -109,6 +109,7 @@ int parse_and_run(int argc, const char* const* argv, Console& console) {
   internal::add_daemon_commands(app, selection);
   internal::add_name_commands(app, selection);
   internal::add_owner_commands(app, selection);
+  internal::add_quota_command(app, selection);
   internal::add_sync_command(app, selection);
   internal::add_copy_commands(app, selection);
   internal::add_care_commands(app, selection);

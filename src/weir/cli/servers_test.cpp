@@ -157,6 +157,37 @@ TEST_F(ServersTest, TheAuditLogGoesOnWhenAServerIsStartedAgain) {
   EXPECT_THAT(weir({"up", "--server", "1", "--audit", file, "--connection", fs_}).err, HasSubstr("cannot be changed"));
 }
 
+TEST_F(ServersTest, QuotasAreSetShownAndCleared) {
+  up({});
+  EXPECT_THAT(run({"quota"}).out, HasSubstr("no quotas are set"));
+  EXPECT_EQ(nlohmann::json::parse(run({"quota", "--json"}).out)["active"], false);
+  const std::string user = std::to_string(::geteuid());
+  ASSERT_EQ(run({"quota", "set", user, "--bytes", "1M", "--files", "10"}).code, kExitOk);
+  ASSERT_EQ(run({"quota", "set", "--default", "--bytes", "1T", "--files", "none"}).code, kExitOk);
+  ASSERT_EQ(run({"put", local("source"), "/a"}).code, kExitOk);
+  const auto told = nlohmann::json::parse(run({"quota", "--all", "--json"}).out);
+  ASSERT_EQ(told["users"].size(), 1u);
+  EXPECT_EQ(told["users"][0]["uid"], ::geteuid());
+  EXPECT_GE(told["users"][0]["used_bytes"], 300'000);
+  EXPECT_EQ(told["users"][0]["used_files"], 1);
+  EXPECT_EQ(told["users"][0]["bytes_limit"], 1 << 20);
+  EXPECT_EQ(told["users"][0]["files_limit"], 10);
+  EXPECT_EQ(told["users"][0]["own_limits"], true);
+  EXPECT_EQ(told["default"]["bytes_limit"], Offset{1} << 40);
+  EXPECT_TRUE(told["default"]["files_limit"].is_null());
+  EXPECT_THAT(run({"quota"}).out, HasSubstr("1.0 MiB"));
+  std::ofstream(local("large")) << std::string(2'000'000, 'w');
+  const Outcome refused = run({"put", local("large"), "/b"});
+  EXPECT_NE(refused.code, kExitOk);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("may have 1048576 bytes"), HasSubstr("`weir quota`")));
+  EXPECT_THAT(run({"quota", "set", user}).err, HasSubstr("--bytes, --files or both"));
+  EXPECT_THAT(run({"quota", "set", "--bytes", "1"}).err, HasSubstr("name a user"));
+  EXPECT_THAT(run({"quota", "set", "nobody-of-this-name", "--bytes", "1"}).err, HasSubstr("knows no user"));
+  ASSERT_EQ(run({"quota", "clear", user}).code, kExitOk);
+  ASSERT_EQ(run({"quota", "clear", "--default"}).code, kExitOk);
+  EXPECT_THAT(run({"quota"}).out, HasSubstr("no quotas are set"));
+}
+
 TEST_F(ServersTest, UpTellsInJsonWhatItStarted) {
   const Outcome started =
       weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--json"});

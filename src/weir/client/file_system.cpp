@@ -277,6 +277,52 @@ Result<std::vector<TargetUsage>> FileSystem::usage(bool counts_stored) const {
   return out;
 }
 
+// ---------------------------------------------------------------- quotas
+
+namespace {
+
+constexpr std::uint32_t kEverybody = ~std::uint32_t{0};
+
+std::optional<Offset> limit_of(std::int64_t number) {
+  return number < 0 ? std::nullopt : std::optional<Offset>(number);
+}
+
+}  // namespace
+
+Result<Quotas> FileSystem::quotas(bool all) const {
+  wire::GetQuotasT request;
+  request.all = all;
+  WEIR_TRY(const wire::QuotasT answer, session_->call<wire::QuotasT>(0, request));
+  Quotas quotas;
+  quotas.is_active = answer.is_active;
+  for (const auto& one : answer.quotas) {
+    const QuotaLimits limits{limit_of(one->bytes_limit), limit_of(one->files_limit)};
+    if (one->user == kEverybody) {
+      quotas.of_everybody = limits;
+    } else {
+      quotas.users.push_back({one->user, limits, one->is_own, one->used_bytes, one->used_files});
+    }
+  }
+  return quotas;
+}
+
+Status FileSystem::set_quota(std::optional<std::uint32_t> user, const QuotaChange& change) const {
+  wire::SetQuotaT request;
+  request.user = user.value_or(kEverybody);
+  request.set_bytes = change.bytes.has_value();
+  request.bytes = change.bytes.value_or(-1);
+  request.set_files = change.files.has_value();
+  request.files = change.files.value_or(-1);
+  return session_->call<wire::DoneT>(0, request).status();
+}
+
+Status FileSystem::clear_quota(std::optional<std::uint32_t> user) const {
+  wire::SetQuotaT request;
+  request.user = user.value_or(kEverybody);
+  request.clear = true;
+  return session_->call<wire::DoneT>(0, request).status();
+}
+
 // ---------------------------------------------------------------- files
 
 File::File(std::shared_ptr<OpenFile> open) : open_(std::move(open)) {}

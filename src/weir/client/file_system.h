@@ -315,6 +315,32 @@ struct ServerStatus {
   std::vector<std::string> unreachable_paths{};
 };
 
+/// What a user may have.  Nothing: any number.
+struct QuotaLimits {
+  std::optional<Offset> bytes{};
+  std::optional<Offset> files{};
+};
+
+struct Quota {
+  std::uint32_t user = 0;
+  QuotaLimits limits;
+  bool has_own_limits = false;  ///< Not those of everybody.
+  Offset used_bytes = 0;        ///< Lengths of subfiles, holes included.
+  Offset used_files = 0;        ///< Files and directories.
+};
+
+struct Quotas {
+  bool is_active = false;  ///< Somebody has a limit; otherwise nothing is counted.
+  std::vector<Quota> users;
+  std::optional<QuotaLimits> of_everybody;  ///< Told with those of all users.
+};
+
+/// Limits to set; -1: none.
+struct QuotaChange {
+  std::optional<Offset> bytes{};
+  std::optional<Offset> files{};
+};
+
 struct CheckOptions {
   bool repair = false;     ///< Deletes nothing that might be data: moves it to /lost+found.
   bool read_data = false;  ///< Read every byte, so that every checksum is checked.
@@ -398,6 +424,13 @@ class FileSystem {
   [[nodiscard]] static std::string this_host();
   /// `counts_stored`: stored_bytes too, for which disk stores look at every file.
   Result<std::vector<TargetUsage>> usage(bool counts_stored = false) const;
+  /// Of the caller's user, or, for root and the user that servers run as, of all users that have a limit or files.
+  Result<Quotas> quotas(bool all = false) const;
+  /// For root and the user that servers run as.  What is not given stays.  No user: for all without limits of their
+  /// own, but root and the user that servers run as.  \error kPermission
+  Status set_quota(std::optional<std::uint32_t> user, const QuotaChange& change) const;
+  /// Takes away the limits of a user's own.
+  Status clear_quota(std::optional<std::uint32_t> user) const;
   /// Of every server, whether it answers or not.  Counts are told to root and the user that servers run as; others see 0.
   [[nodiscard]] std::vector<ServerStatus> server_status() const;
   /// Compares names with subfiles.  A file that is written meanwhile is no error.

@@ -213,7 +213,8 @@ TEST_F(AdoptTest, AFailureLeavesAllOrNothing) {
       const auto made = Metadata::open(*store, {.uid = 1000, .gid = 100, .now_ns = {}});
       ASSERT_THAT(made, IsOk());
     }
-    const auto faults = std::make_shared<storage::Faults>(storage::FaultOptions{.fail_at = fail_at + 2});
+    const auto faults =
+        std::make_shared<storage::Faults>(storage::FaultOptions{.fail_at = fail_at + 3});  // opened by then
     storage::FaultyKeyValue faulty{store, faults};
     const auto metadata = Metadata::open(faulty, {.uid = 1000, .gid = 100, .now_ns = {}});
     ASSERT_THAT(metadata, IsOk());

@@ -23,7 +23,9 @@
 #include <weir/server/internal/metadata_service.h>
 #include <weir/server/internal/peers.h>
 #include <weir/server/internal/pull_service.h>
+#include <weir/server/internal/quota_service.h>
 #include <weir/server/internal/removals.h>
+#include <weir/server/internal/space.h>
 #include <weir/share/handover_server.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/memory_store.h>
@@ -157,8 +159,10 @@ struct Server::Impl final : net::Handler {
   std::optional<ListenerLoop> loop;
   std::unique_ptr<internal::Peers> peers;  // uses the listener's caller
   std::unique_ptr<internal::PullService> pull_service;
+  std::unique_ptr<internal::Space> space;
   std::unique_ptr<internal::Removals> removals;  // of server 0, as what follows
   std::unique_ptr<internal::MetadataService> metadata_service;
+  std::unique_ptr<internal::QuotaService> quota_service;
   std::unique_ptr<runtime::Thread> thread;
 };
 
@@ -223,13 +227,15 @@ void Server::Impl::open_services() {
                                .handle = [this](const CallPtr& call) { accept(call); }},
       listener->caller());
   pull_service = std::make_unique<internal::PullService>(*peers, *access);
+  const auto after = [clock, at](std::chrono::milliseconds pause, std::function<void()> task) {
+    at(clock->now() + pause, std::move(task));
+  };
+  space = std::make_unique<internal::Space>(*store, *peers, internal::Space::Options{.boot = boot, .after = after});
+  io->meter_by(space.get());
   if (metadata == nullptr) return;
   removals = std::make_unique<internal::Removals>(
-      *metadata, *peers,
-      internal::Removals::Options{.keeps_about = store->capabilities().keeps_about,
-                                  .after = [clock, at](std::chrono::milliseconds pause, std::function<void()> task) {
-                                    at(clock->now() + pause, std::move(task));
-                                  }});
+      *metadata, *peers, internal::Removals::Options{.keeps_about = store->capabilities().keeps_about, .after = after});
+  quota_service = std::make_unique<internal::QuotaService>(*metadata, *access, *peers, after, post);
   metadata_service = std::make_unique<internal::MetadataService>(*metadata, *removals, *access, *clock, at, post,
                                                                  options.limits.locks);
   listener->post([this] {
@@ -276,6 +282,7 @@ void Server::Impl::dispatch(const CallPtr& call) {
   if (operation == wire::Operation::Statistics) return answer_statistics(call);
   if (io->handle(call) || pull_service->handle(call)) return;
   if (metadata_service != nullptr && metadata_service->handle(call)) return;
+  if (quota_service != nullptr && quota_service->handle(call)) return;
   call->fail(invalid_argument(concat("server ", options.index, " does not know operation ",
                                      wire::EnumNameOperation(operation), ": the metadata service is on server 0")));
 }
@@ -297,6 +304,9 @@ void Server::Impl::set_table(const std::vector<net::Address>& servers, std::vect
   peers->set_table(members, target_servers);
   if (metadata != nullptr) metadata->set_target_count(static_cast<std::uint32_t>(target_servers.size()));
   if (removals != nullptr) removals->retry();
+  // Before the first request that comes from outside.
+  if (quota_service != nullptr) listener->post([this] { quota_service->begin(); });
+  if (quota_service == nullptr && options.index < members.size()) listener->post([this] { space->ask_server_zero(); });
 }
 
 // A server knows host and store of itself only: clients ask each.
@@ -360,6 +370,8 @@ void Server::Impl::stop() {
   listener->post([this] {
     is_stopping = true;
     if (removals != nullptr) removals->stop();
+    if (quota_service != nullptr) quota_service->stop();
+    space->stop();
     peers->stop();
     if (metadata_service != nullptr) metadata_service->stop();
     listener->stop();

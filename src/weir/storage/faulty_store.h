@@ -82,7 +82,8 @@ class FaultyStore final : public internal::DelayedStore {
   Result<std::optional<std::span<std::byte>>> map(SubfileId id, Offset from, Offset to, bool for_writing) override;
   Status begin_write(SubfileId id, Offset from, Offset to, bool is_covered) override;  // is not counted
   void note_written(SubfileId id, Offset to, Offset file_end) override;                // cannot fail, is not counted
-  void fence(SubfileId id, bool is_fenced) override;                                   // likewise
+  void allow_ahead(bool is_allowed) override { inner().allow_ahead(is_allowed); }
+  void fence(SubfileId id, bool is_fenced) override;  // likewise
   Result<std::optional<share::SharedMemory>> share(SubfileId id, bool for_writing, Offset expected_bytes,
                                                    share::Peers peers) override;
 

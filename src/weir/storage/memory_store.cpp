@@ -89,6 +89,8 @@ class MemoryStore final : public internal::ImmediateStore {
     if (MemorySubfile* subfile = find(id)) subfile->note_written(to, file_end);
   }
 
+  void allow_ahead(bool is_allowed) override { source_.takes_ahead = is_allowed; }
+
   void fence(SubfileId id, bool is_fenced) override {
     if (is_fenced || find(id) != nullptr) make(id).fence(is_fenced);
   }

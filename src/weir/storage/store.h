@@ -252,6 +252,10 @@ class Store {
   /// Of shared memory: blocks that were found to be damaged so far.
   [[nodiscard]] virtual std::uint64_t damaged_blocks() const { return 0; }
 
+  /// Whether room may be taken that nobody has asked for yet, because it is likely to be needed: peers that have mapped
+  /// a subfile write to it without asking.
+  virtual void allow_ahead(bool is_allowed) { (void)is_allowed; }
+
   /// Tells processes that have mapped the subfile that they must not write to it (any more, or again).  They look
   /// before and after each write, and do again elsewhere what was written while it was fenced; the server itself
   /// refuses other writes.

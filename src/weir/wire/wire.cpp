@@ -97,7 +97,7 @@ Result<ReplyHeadT> decode_reply(std::span<const std::byte> bytes) {
 }
 
 Status to_status(const FailureT& failure) {
-  const bool is_known = failure.code > 0 && failure.code <= static_cast<std::uint8_t>(ErrorCode::kTimedOut);
+  const bool is_known = failure.code > 0 && failure.code <= static_cast<std::uint8_t>(ErrorCode::kQuota);
   const ErrorCode code = is_known ? static_cast<ErrorCode>(failure.code) : ErrorCode::kIoError;
   std::optional<std::int64_t> location;
   if (failure.location >= 0) location = failure.location;

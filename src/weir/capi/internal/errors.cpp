@@ -32,6 +32,7 @@ int to_errno(ErrorCode code) noexcept {
     case ErrorCode::kStale: return ESTALE;
     case ErrorCode::kUnavailable: return EHOSTUNREACH;
     case ErrorCode::kTimedOut: return ETIMEDOUT;
+    case ErrorCode::kQuota: return EDQUOT;
   }
   return EIO;
 }

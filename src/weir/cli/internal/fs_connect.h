@@ -34,10 +34,14 @@ Result<int> choose_server_count(const std::string& store, std::optional<int> giv
 /// "/out" of "weir:/out", "out" or "/out": names in the file system are absolute.
 std::string weir_path(const std::string& text);
 
+/// A number, or a name that this host knows.  `command`: for messages.  \error kInvalidArgument
+Result<std::uint32_t> user_of(std::string_view command, const std::string& text);
+
 // One function for each file of subcommands.
 void add_daemon_commands(CLI::App& app, Selection& selection);  // up, down, status
 void add_name_commands(CLI::App& app, Selection& selection);    // ls, stat, du, mkdir, rm, mv, df
 void add_owner_commands(CLI::App& app, Selection& selection);   // chmod, chown
+void add_quota_command(CLI::App& app, Selection& selection);    // quota
 void add_sync_command(CLI::App& app, Selection& selection);     // sync
 void add_copy_commands(CLI::App& app, Selection& selection);    // put, get, cp, cat
 void add_care_commands(CLI::App& app, Selection& selection);    // relayout, fsck

@@ -89,7 +89,8 @@ class Transfer {
   }
 
   static bool ends_all(ErrorCode code) {
-    return code == ErrorCode::kNoSpace || code == ErrorCode::kUnavailable || code == ErrorCode::kTimedOut;
+    return code == ErrorCode::kNoSpace || code == ErrorCode::kQuota || code == ErrorCode::kUnavailable ||
+           code == ErrorCode::kTimedOut;
   }
 
   void warn(const std::string& text) const {

@@ -62,23 +62,16 @@ Result<int> change_mode(const OwnerOptions& options, Console&) {
 
 // A number, or a name that `find` knows.
 template <typename Find>
-Result<std::uint32_t> id_of(std::string_view what, const std::string& text, Find find) {
+Result<std::uint32_t> id_of(std::string_view command, std::string_view what, const std::string& text, Find find) {
   std::uint32_t id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   if (error == std::errc() && end == text.data() + text.size()) return id;
   if (const std::optional<std::uint32_t> found = find(text.c_str())) return *found;
-  return invalid_argument(concat("chown: this host knows no ", what, " '", text, "': give its number"));
-}
-
-Result<std::uint32_t> user_of(const std::string& text) {
-  return id_of("user", text, [](const char* name) -> std::optional<std::uint32_t> {
-    const passwd* const entry = ::getpwnam(name);
-    return entry == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry->pw_uid);
-  });
+  return invalid_argument(concat(command, ": this host knows no ", what, " '", text, "': give its number"));
 }
 
 Result<std::uint32_t> group_of(const std::string& text) {
-  return id_of("group", text, [](const char* name) -> std::optional<std::uint32_t> {
+  return id_of("chown", "group", text, [](const char* name) -> std::optional<std::uint32_t> {
     const group* const entry = ::getgrnam(name);
     return entry == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry->gr_gid);
   });
@@ -94,7 +87,7 @@ Result<int> change_owner(const OwnerOptions& options, Console&) {
   std::optional<std::uint32_t> uid;
   std::optional<std::uint32_t> gid;
   if (!user.empty()) {
-    WEIR_TRY(uid, user_of(user));
+    WEIR_TRY(uid, user_of("chown", user));
   }
   if (!group.empty()) {
     WEIR_TRY(gid, group_of(group));
@@ -113,6 +106,13 @@ void declare(CLI::App& command, OwnerOptions& options, const char* name, const c
 }
 
 }  // namespace
+
+Result<std::uint32_t> user_of(std::string_view command, const std::string& text) {
+  return id_of(command, "user", text, [](const char* name) -> std::optional<std::uint32_t> {
+    const passwd* const entry = ::getpwnam(name);
+    return entry == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry->pw_uid);
+  });
+}
 
 void add_owner_commands(CLI::App& app, Selection& selection) {
   add_command<OwnerOptions>(

@@ -333,7 +333,10 @@ Result<std::optional<Offset>> Binding::move_mapped(BoundSubfile& part, const Rou
     if (!memory->is_full(hull.from, hull.to)) {
       if (costs().is_sparse(hull.to - hull.from, bytes)) return kByMessage;
       if (!part.slot->is_worth_reserving(costs(), bytes)) return kByMessage;
-      WEIR_RETURN_IF_ERROR(reserve(part, hull, counters));
+      const Status reserved = reserve(part, hull, counters);
+      // Whole chunks may exceed a quota that the bytes alone keep.
+      if (reserved.code() == ErrorCode::kQuota) return kByMessage;
+      WEIR_RETURN_IF_ERROR(reserved);
       memory = memory_of(part, hull, bytes, access, counters);
       if (!memory || !memory->is_full(hull.from, hull.to)) return kByMessage;
     }

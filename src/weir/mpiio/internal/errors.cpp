@@ -25,6 +25,7 @@ int class_of(ErrorCode code) {
     case ErrorCode::kIsDirectory: return MPI_ERR_BAD_FILE;
     case ErrorCode::kPermission: return MPI_ERR_ACCESS;
     case ErrorCode::kNoSpace: return MPI_ERR_NO_SPACE;
+    case ErrorCode::kQuota: return MPI_ERR_QUOTA;
     case ErrorCode::kTooComplex:
     case ErrorCode::kCorrupt:
     case ErrorCode::kIoError:

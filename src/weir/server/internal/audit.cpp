@@ -221,7 +221,7 @@ void Audit::signed_on(const net::SignOn& caller) {
 
 void Audit::ended(const ServerCall& call, const Status& status) {
   const net::Identity& who = call.request.identity();
-  if (status.code() == ErrorCode::kPermission) {
+  if (status.code() == ErrorCode::kPermission || status.code() == ErrorCode::kQuota) {
     if (admits(source_of(&who, who.origin))) add_call("refusal", call, status);
     return;
   }
@@ -229,6 +229,8 @@ void Audit::ended(const ServerCall& call, const Status& status) {
   const wire::OperationUnion& operation = call.head.operation;
   if (const auto* change = operation.AsSetAttributes()) {
     if (status.is_ok() && (change->set_mode || change->set_owner)) add_call("change", call, status);
+  } else if (operation.type == wire::Operation::SetQuota) {
+    add_call("quota", call, status);
   } else if (operation.type == wire::Operation::Adopt) {
     add_call("administer", call, status);
   } else if (const wire::Subfile* subfile = repaired_subfile(operation)) {
@@ -247,6 +249,11 @@ void Audit::add_call(std::string_view event, const ServerCall& call, const Statu
   if (const auto* change = operation.AsSetAttributes()) {
     if (change->set_mode) json.field("mode", std::string_view(fmt::format("{:04o}", change->mode)));
     if (change->set_owner) json.field("owner", number(change->uid)).field("group", number(change->gid));
+  }
+  if (const auto* quota = operation.AsSetQuota()) {
+    json.field("user", number(quota->user)).field("clear", quota->clear);
+    if (quota->set_bytes) json.field("bytes", quota->bytes);
+    if (quota->set_files) json.field("files", quota->files);
   }
   if (const auto* fence = operation.AsFence()) json.field("action", wire::EnumNameFenceAction(fence->action));
   line.add_outcome(status.is_ok() ? "done" : event == "refusal" ? "refused" : "failed", status);

@@ -10,14 +10,16 @@
 //
 //   event      when
 //   sign-on    a caller was accepted or refused
-//   refusal    an operation was refused for lack of permission
+//   refusal    an operation was refused for lack of permission, or by a quota
 //   change     mode or owner of a file was changed
+//   quota      limits of a user were changed
 //   administer an operation was allowed only because the caller is the owner of the file system or root: fsck
 //   summary    `count` more refusals of this source
 //   lost       `count` lines could not be written
 //
 // Before each write, the thread looks whether the file is still the one at its path, and opens it again if not: a log
-// rotator moves it away and needs to tell nobody.  Servers of one host may share a file: each write appends whole lines.
+// rotator moves it away and needs to tell nobody.  Servers of one host may share a file: each write appends whole
+// lines.
 
 #include <chrono>
 #include <cstdint>

@@ -119,6 +119,7 @@ bool IoService::handle(const CallPtr& call) {
     case wire::Operation::ListSubfiles: list(call, *operation.AsListSubfiles()); return true;
     case wire::Operation::UsageOf: usage(call, *operation.AsUsageOf()); return true;
     case wire::Operation::Describe: describe(call, *operation.AsDescribe()); return true;
+    case wire::Operation::MeterSpace: meter(call, *operation.AsMeterSpace()); return true;
     case wire::Operation::Share: share(call, *operation.AsShare()); return true;
     case wire::Operation::Fence: fence(call, *operation.AsFence()); return true;
     default: return false;
@@ -159,8 +160,9 @@ Status IoService::sync_all() {
 
 // ---------------------------------------------------------------- turns
 
-void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work) {
-  turns_.take(id, kind, [this, call, id, use, work = std::move(work)] {
+void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work,
+                        Offset end) {
+  turns_.take(id, kind, [this, call, id, use, end, work = std::move(work)] {
     if (removed_.contains(id)) {
       call->fail({ErrorCode::kStale, concat(name_of(id), " was removed: open the file again")});
     } else if (!call->is_wanted()) {
@@ -170,24 +172,31 @@ void IoService::in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind 
       call->fail({ErrorCode::kStale, concat(name_of(id), " is being given a new layout: write when that is done")});
     } else {
       if (use == Use::kWrite) dirty_.insert(id);
-      return work();
+      if (end == 0 || space_ == nullptr || !space_->is_metered()) return work();
+      return space_->grow(id, end, [this, call, id, work](const Status& status) {
+        if (status.is_ok()) return work();
+        call->fail(status);
+        turns_.leave(id);
+      });
     }
     turns_.leave(id);
   });
 }
 
 template <typename Work, typename Then>
-void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work, Then then) {
+void IoService::answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work, Then then,
+                               Offset end) {
   WEIR_CALL_TRY(call, const SubfileId id, to_id(subfile));
   WEIR_CALL_CHECK(call, check_body(*call, 0));
-  in_turn(call, id, use, Turns::Kind::kAlone, [this, call, id, work = std::move(work), then = std::move(then)] {
+  const auto run = [this, call, id, work = std::move(work), then = std::move(then)] {
     start([id, work] { return work(id); },
           [this, call, id, then](auto result) {
             auto answer = then(std::move(result));
             turns_.leave(id);
             call->answer(std::move(answer));
           });
-  });
+  };
+  in_turn(call, id, use, Turns::Kind::kAlone, run, end);
 }
 
 // ---------------------------------------------------------------- reading
@@ -266,8 +275,9 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
     return storage::run(store_, storage::op::Write{id, {{from, body}}, file_end}, is_wanted);
   };
   // Of a write without bytes, the end of the file is what remains.
-  if (!can_.mappable || from == to) return write_buffered(call, id, Turns::Kind::kTogether, std::move(write));
-  in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, [this, call, id, from, to, file_end, write] {
+  const Offset end = from == to ? 0 : to;
+  if (!can_.mappable || from == to) return write_buffered(call, id, Turns::Kind::kTogether, end, std::move(write));
+  auto receive = [this, call, id, from, to, file_end, write] {
     auto memory = store_.map(id, from, to, true);
     if (memory.is_ok() && *memory) {
       if (Status begun = store_.begin_write(id, from, to, true); !begun.is_ok()) memory = std::move(begun);
@@ -282,15 +292,16 @@ void IoService::write_contiguous(const CallPtr& call, SubfileId id, Offset from,
     }
     turns_.leave(id);
     if (!memory.is_ok()) return call->fail(memory.status());
-    write_buffered(call, id, Turns::Kind::kTogether, write);
-  });
+    write_buffered(call, id, Turns::Kind::kTogether, to, write);
+  };
+  in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, std::move(receive), end);
 }
 
-void IoService::write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, WriteFrom write) {
+void IoService::write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, Offset end, WriteFrom write) {
   const std::size_t bytes = call->request.body_bytes();
   WEIR_CALL_CHECK(call, check_buffered(bytes));
   const net::PeerId peer = call->request.peer();
-  auto run = [this, call, id, kind, peer, bytes,
+  auto run = [this, call, id, kind, end, peer, bytes,
               write = std::move(write)](const std::shared_ptr<Buffer>& buffer) mutable {
     auto work = [this, call, id, peer, bytes, write = std::move(write), buffer]() mutable {
       auto finish = [this, call, id, peer, bytes](const Status& status) {
@@ -306,7 +317,7 @@ void IoService::write_buffered(const CallPtr& call, SubfileId id, Turns::Kind ki
         start(std::move(task), std::move(finish));
       });
     };
-    in_turn(call, id, Use::kWrite, kind, std::move(work));
+    in_turn(call, id, Use::kWrite, kind, std::move(work), end);
   };
   if (bytes == 0) return run(nullptr);
   buffers_->ask(peer, bytes, [call, run = std::move(run)](const std::shared_ptr<Buffer>& buffer) mutable {
@@ -331,7 +342,8 @@ void IoService::write_view(const CallPtr& call, const wire::WriteViewT& request)
                       is_wanted = call->request.is_wanted()](std::span<const std::byte> body) {
     return io_.write(view->subfile, view->packing, range, body, end, is_wanted);
   };
-  write_buffered(call, view->subfile, Turns::Kind::kAlone, write);
+  const Offset end = view->packing.extent_b(range).to;
+  write_buffered(call, view->subfile, Turns::Kind::kAlone, end, write);
 }
 
 void IoService::write_pieces(const CallPtr& call, const wire::WritePiecesT& request) {
@@ -346,7 +358,9 @@ void IoService::write_pieces(const CallPtr& call, const wire::WritePiecesT& requ
   if (pieces.size() == 1) return write_contiguous(call, id, pieces[0].offset, request.file_end);
   const auto write = [this, id, pieces, end = request.file_end, is_wanted = call->request.is_wanted()](
                          std::span<const std::byte> body) { return io_.write(id, pieces, body, end, is_wanted); };
-  write_buffered(call, id, Turns::Kind::kAlone, write);
+  Offset last = 0;
+  for (const MessagePiece& piece : pieces) last = std::max(last, piece.length == 0 ? 0 : piece.offset + piece.length);
+  write_buffered(call, id, Turns::Kind::kAlone, last, write);
 }
 
 // ---------------------------------------------------------------- the rest
@@ -368,7 +382,19 @@ void IoService::truncate(const CallPtr& call, const wire::TruncateT& request) {
                          is_wanted = call->request.is_wanted()](SubfileId subfile) {
     return storage::run(store_, storage::op::Truncate{subfile, length, end}, is_wanted);
   };
-  answer_in_turn(call, request.subfile.get(), Use::kWrite, truncate);
+  WEIR_CALL_CHECK(call, check_body(*call, 0));
+  const auto run = [this, call, id, truncate, length = request.length] {
+    start([id, truncate] { return truncate(id); },
+          [this, call, id, length](const Status& status) {
+            if (!status.is_ok() || space_ == nullptr || !space_->is_metered()) {
+              turns_.leave(id);
+              return call->answer(status);
+            }
+            space_->truncated(id, length, [call] { call->answer(wire::DoneT{}); });
+            turns_.leave(id);
+          });
+  };
+  in_turn(call, id, Use::kWrite, Turns::Kind::kAlone, run, request.length);
 }
 
 void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
@@ -383,7 +409,8 @@ void IoService::reserve(const CallPtr& call, const wire::ReserveT& request) {
     }
     co_return co_await storage::run(store_, storage::op::Reserve{subfile, range.from, range.to}, is_wanted);
   };
-  answer_in_turn(call, request.subfile.get(), Use::kWrite, reserve);
+  answer_in_turn(call, request.subfile.get(), Use::kWrite, reserve, std::identity(),
+                 range.from == range.to ? 0 : range.to);
 }
 
 // Names are made again from what is kept of files: only owners say what theirs are, and nobody that a file is another's.
@@ -429,6 +456,7 @@ void IoService::remove(const CallPtr& call, const wire::RemoveSubfileT& request)
   const auto remove = [this, is_wanted = call->request.is_wanted()](SubfileId subfile) -> Task<Status> {
     WEIR_CO_RETURN_IF_ERROR(co_await storage::run(store_, storage::op::Remove{subfile}, is_wanted));
     note_removed(subfile);
+    if (space_ != nullptr && space_->is_metered()) space_->removed(subfile);
     if (!lower_fence(subfile)) co_return Status::ok();
     // Writers that still have the old layout must not make the subfile again, even if the server is restarted.
     kept_removed_.push_back(subfile);
@@ -613,6 +641,15 @@ void IoService::fence(const CallPtr& call, const wire::FenceT& request) {
                  [this, peer = call->request.peer(), action = request.action, token = request.token](SubfileId id) {
                    return change_fence(id, peer, action, token);
                  });
+}
+
+void IoService::meter(const CallPtr& call, const wire::MeterSpaceT& request) {
+  if (!call->request.identity().is_server) {
+    return call->fail({ErrorCode::kPermission,
+                       concat("user ", call->request.identity().uid, " may not say what is counted: server 0 does")});
+  }
+  if (space_ == nullptr) return call->fail({ErrorCode::kUnavailable, "this server is starting"});
+  space_->meter(call, request);
 }
 
 // ---------------------------------------------------------------- sharing memory

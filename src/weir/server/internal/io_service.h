@@ -40,6 +40,7 @@
 #include <weir/server/internal/buffers.h>
 #include <weir/server/internal/call.h>
 #include <weir/server/internal/fair_share.h>
+#include <weir/server/internal/space.h>
 #include <weir/server/internal/subfile_io.h>
 #include <weir/server/internal/turns.h>
 #include <weir/server/internal/views.h>
@@ -79,6 +80,9 @@ class IoService {
 
   IoService(storage::Store& store, Access& access, Options options);
 
+  /// Subfiles grow as far as that allows.  \pre it outlives the object, or stop() of the store
+  void meter_by(Space* space) { space_ = space; }
+
   /// Answers the call, now or later.  \returns false if it is not for this service
   bool handle(const CallPtr& call);
   /// Of subfiles that were being given a new layout when the server ended.  Waits; before anything is handled.
@@ -116,6 +120,7 @@ class IoService {
   [[nodiscard]] Status may_describe(const ServerCall& call, SubfileId id, std::span<const std::uint8_t> about) const;
   void share(const CallPtr& call, const wire::ShareT& request);
   void fence(const CallPtr& call, const wire::FenceT& request);
+  void meter(const CallPtr& call, const wire::MeterSpaceT& request);
   Result<wire::HandoverT> hand_over(const ServerCall& call, SubfileId id, const wire::ShareT& request);
 
   [[nodiscard]] storage::IoBatch sync_dirty() const;
@@ -123,11 +128,14 @@ class IoService {
 
   enum class Use { kRead, kWrite };
   /// Calls `work`, which must see to it that leave(id) is called, when it is the call's turn on the subfile; answers
-  /// the call itself if that is too late, or the subfile is gone, or must not be written.
-  void in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work);
+  /// the call itself if that is too late, or the subfile is gone, must not be written, or must not become `end` bytes
+  /// long.
+  void in_turn(const CallPtr& call, SubfileId id, Use use, Turns::Kind kind, std::function<void()> work,
+               Offset end = 0);
   /// The same for `work(id)`, a task; answers what `then(result)` makes of its result.
   template <typename Work, typename Then = std::identity>
-  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work, Then then = {});
+  void answer_in_turn(const CallPtr& call, const wire::Subfile* subfile, Use use, Work work, Then then = {},
+                      Offset end = 0);
 
   struct Fence {
     std::uint64_t token = 0;
@@ -153,7 +161,7 @@ class IoService {
   void read_contiguous(const CallPtr& call, SubfileId id, Range range);
   void read_buffered(const CallPtr& call, SubfileId id, Offset bytes, ReadInto read);
   void write_contiguous(const CallPtr& call, SubfileId id, Offset from, Offset file_end);
-  void write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, WriteFrom write);
+  void write_buffered(const CallPtr& call, SubfileId id, Turns::Kind kind, Offset end, WriteFrom write);
 
   /// Calls `work` once the peer may give the store so many bytes to read or write; leave_store() ends it.  The store
   /// needs nobody's help to come to that end, so no peer can keep others from it by doing nothing.
@@ -166,6 +174,7 @@ class IoService {
 
   storage::Store& store_;
   Access& access_;
+  Space* space_ = nullptr;
   const storage::Capabilities can_;
   Options options_;
   SubfileIo io_;

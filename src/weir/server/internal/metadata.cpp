@@ -110,6 +110,7 @@ struct Metadata::Change {
 Result<std::unique_ptr<Metadata>> Metadata::open(storage::KeyValue& store, Options options) {
   std::unique_ptr<Metadata> metadata(new Metadata(store, std::move(options)));
   WEIR_RETURN_IF_ERROR(metadata->start());
+  WEIR_RETURN_IF_ERROR(metadata->quotas_.load(store));
   return metadata;
 }
 
@@ -325,10 +326,12 @@ Result<wire::AttributesT> Metadata::add(const Ask& ask, Place place, wire::Attri
   attributes.uid = ask.who.uid;
   attributes.gid = ask.who.gid;
   attributes.created_ns = attributes.changed_ns = now_ns();
-  return put_new(std::move(place), std::move(attributes));
+  Result<wire::AttributesT> added = put_new(std::move(place), std::move(attributes), Enforces::kQuotas);
+  if (added.status().code() == ErrorCode::kQuota) return ask.error(ErrorCode::kQuota, added.status().message());
+  return added;
 }
 
-Result<wire::AttributesT> Metadata::put_new(Place place, wire::AttributesT attributes) {
+Result<wire::AttributesT> Metadata::put_new(Place place, wire::AttributesT attributes, Enforces enforces) {
   storage::Batch batch;
   attributes.mode &= kModeBits;
   const FileNumber directory = place.directory.attributes.file;
@@ -336,7 +339,7 @@ Result<wire::AttributesT> Metadata::put_new(Place place, wire::AttributesT attri
   const Record record{directory, place.name, std::move(attributes)};
   batch.put(record_key(record.attributes.file), encode_record(record));
   touch(batch, std::move(place.directory));
-  WEIR_RETURN_IF_ERROR(store_.apply(batch, false));
+  WEIR_RETURN_IF_ERROR(commit(batch, enforces));
   return record.attributes;
 }
 
@@ -408,8 +411,16 @@ Status Metadata::forget_relayout(Change& change, FileNumber file) {
   return Status::ok();
 }
 
+Status Metadata::commit(const storage::Batch& batch, Enforces enforces) {
+  if (!quotas_.is_active()) return store_.apply(batch, false);
+  WEIR_TRY(const Quotas::Change change, quotas_.examine(batch, enforces == Enforces::kQuotas));
+  Status status = store_.apply(batch, false);
+  status.is_ok() ? quotas_.accept(change) : quotas_.doubt();
+  return status;
+}
+
 Status Metadata::apply(Change change) {
-  WEIR_RETURN_IF_ERROR(store_.apply(change.batch, false));
+  WEIR_RETURN_IF_ERROR(commit(change.batch, Enforces::kNothing));
   std::move(change.removals.begin(), change.removals.end(), std::back_inserter(new_removals_));
   return Status::ok();
 }
@@ -634,7 +645,7 @@ Result<wire::AttributesT> Metadata::adopt_unchecked(const wire::AdoptT& request,
   if (attributes.file == 0 || taken) {
     WEIR_TRY(attributes.file, take_number());
   }
-  return put_new(std::move(place), std::move(attributes));
+  return put_new(std::move(place), std::move(attributes), Enforces::kNothing);
 }
 
 Status Metadata::check_access(FileNumber file, const Identity& who, bool for_writing) {

@@ -26,6 +26,7 @@
 #include <weir/base/result.h>
 #include <weir/net/net.h>
 #include <weir/runtime/runtime.h>
+#include <weir/server/internal/quotas.h>
 #include <weir/server/internal/records.h>
 #include <weir/storage/key_value.h>
 #include <weir/wire/wire.h>
@@ -108,13 +109,18 @@ class Metadata {
   /// Calls `done` once what was done so far survives a crash of the machine; see storage::KeyValue::sync().
   void sync(storage::KeyValue::Done done) { store_.sync(std::move(done)); }
 
+  [[nodiscard]] Quotas& quotas() { return quotas_; }
+
  private:
-  Metadata(storage::KeyValue& store, Options options) : store_(store), options_(std::move(options)) {}
+  Metadata(storage::KeyValue& store, Options options)
+      : store_(store), options_(std::move(options)), quotas_(options_.uid) {}
 
   /// What is asked, by whom, about what: for checks and messages.
   struct Ask;
   /// Where an entry is or would be.
   struct Place;
+  /// Whether a change that gives somebody more files than allowed is refused.
+  enum class Enforces : std::uint8_t { kNothing, kQuotas };
 
   Status start();
   Result<Record> load(FileNumber number);
@@ -133,7 +139,7 @@ class Metadata {
   Status check_data_is_free(const Ask& ask, FileNumber data);
   Result<wire::AttributesT> add(const Ask& ask, Place place, wire::AttributesT attributes);
   /// Under the number that the attributes have.
-  Result<wire::AttributesT> put_new(Place place, wire::AttributesT attributes);
+  Result<wire::AttributesT> put_new(Place place, wire::AttributesT attributes, Enforces enforces);
   template <typename Request>
   Status lay_out(const Ask& ask, const Request& request, wire::AttributesT& attributes);
   static Result<wire::AttributesT> with_rights(const Ask& ask, wire::AttributesT attributes, std::uint32_t access = 0);
@@ -142,6 +148,8 @@ class Metadata {
   void touch(storage::Batch& batch, Record directory) const;
   /// A batch, and the subfiles that it takes from files.
   struct Change;
+  /// Applies a batch, and counts what it changes for owners of files, if anybody has a limit.
+  Status commit(const storage::Batch& batch, Enforces enforces);
   /// Ends the relayout of the file that is under way, if there is one: its subfiles are to be removed.
   Status forget_relayout(Change& change, FileNumber file);
   Status apply(Change change);
@@ -149,6 +157,7 @@ class Metadata {
 
   storage::KeyValue& store_;
   Options options_;
+  Quotas quotas_;
   std::uint32_t target_count_ = 1;
   FileNumber next_number_ = 0;
   FileNumber numbers_end_ = 0;  // as the store has it, durably: after a crash, numbers go on from here

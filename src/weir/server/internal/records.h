@@ -8,6 +8,8 @@
 //   "r" <number>             -> Attributes             the file as it will be when the relayout under way is done
 //   "x" <data>               -> Attributes             subfiles that are to be removed: `data` and `targets`; if `file` is not
 //                                                      0, only after the sidecars of that file were written again
+//   "q" <user>               -> <number> <number>      limits of a user: bytes, files; 2^64 - 1: none.  User 2^32 - 1:
+//                                                      everybody else
 //   "n"                      -> <number>               no number from here on was ever used
 //   "f"                      -> Label                  which file system this is: see assembly.h
 //

@@ -203,7 +203,8 @@ Status MemorySubfile::move_to_region(Offset bytes, Offset ready_bytes, Peers pee
   Room& room = source_->room;
   source_->pool.start();
   std::unique_ptr<Region> region;
-  const bool may_be_ready = ready_bytes > 0 && room.free_bytes() / 4 > ready_bytes && peers == Peers::kOwn;
+  const bool may_be_ready =
+      source_->takes_ahead && ready_bytes > 0 && room.free_bytes() / 4 > ready_bytes && peers == Peers::kOwn;
   if (may_be_ready) region = source_->pool.take(ready_bytes);
   const Offset held = static_cast<Offset>(heap_.size());
   if (region) {
@@ -230,7 +231,8 @@ void MemorySubfile::take_ahead(Offset from, Offset to) {
   const Offset start = ceil_div(to, kChunkBytes) * kChunkBytes;
   const Offset bytes = std::min(start / 4 / kChunkBytes * kChunkBytes, kMostAheadBytes);
   const bool grows = from == 0 || region_->is_taken((from - 1) / kPageBytes);
-  if (!source_->pool.is_on() || !grows || to < kLargeBytes || region_->descriptor() < 0) return;
+  if (!source_->takes_ahead || !source_->pool.is_on() || !grows || to < kLargeBytes || region_->descriptor() < 0)
+    return;
   if (start + bytes > region_->mapped_bytes() || room.used_bytes() + bytes > room.capacity_bytes() / 2) return;
   const Offset missing = region_->missing_bytes(to, start + bytes);
   if (missing < bytes || !room.take(missing).is_ok()) return;

@@ -25,6 +25,7 @@ struct MemorySource {
   Pool pool;
   bool verifies = false;             ///< Shared memory has checksums.
   std::uint64_t damaged_blocks = 0;  ///< Found so far.
+  bool takes_ahead = true;           ///< Room that nobody has asked for yet.
 
   /// The pool holds no more than a quarter of the room that is left.
   void note_room() { pool.keep_at_most(room.free_bytes() / 4); }

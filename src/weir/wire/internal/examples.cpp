@@ -152,12 +152,26 @@ void add_io_requests(std::vector<RequestHeadT>& all) {
   all.push_back(request<PresentT>([](PresentT& it) { it.capability = {1, 2, 3}; }));
 }
 
+void add_quota_requests(std::vector<RequestHeadT>& all) {
+  all.push_back(request<SetQuotaT>([](SetQuotaT& it) { it.user = 1000, it.set_bytes = true, it.bytes = 4096; }));
+  all.push_back(request<GetQuotasT>([](GetQuotasT& it) { it.all = true; }));
+  all.push_back(request<LeaseSpaceT>([](LeaseSpaceT& it) {
+    it.server = 1;
+    it.boot = 2;
+    it.held = {{3, 4096, 1}};
+    it.asks = {{3, 4096, 8192}};
+    it.is_complete = true;
+  }));
+  all.push_back(request<MeterSpaceT>([](MeterSpaceT& it) { it.is_metered = true, it.data = {3, 4}, it.after = 2; }));
+}
+
 }  // namespace
 
 std::vector<RequestHeadT> example_requests() {
   std::vector<RequestHeadT> all;
   add_metadata_requests(all);
   add_io_requests(all);
+  add_quota_requests(all);
   return all;
 }
 
@@ -218,6 +232,22 @@ std::vector<ReplyHeadT> example_replies() {
     it.damaged_blocks = 7;
   }));
   all.push_back(reply<CounterValueT>([](CounterValueT& it) { it.counter = 1, it.value = 2; }));
+  all.push_back(reply<QuotasT>([](QuotasT& it) {
+    QuotaT quota;
+    quota.user = 1000;
+    quota.bytes_limit = 4096;
+    it.quotas.push_back(std::make_unique<QuotaT>(quota));
+    it.is_active = true;
+  }));
+  all.push_back(reply<SpaceLeasesT>([](SpaceLeasesT& it) {
+    SpaceLeaseT lease;
+    lease.bytes = 4096;
+    it.leases.push_back(std::make_unique<SpaceLeaseT>(std::move(lease)));
+    it.is_metered = true;
+  }));
+  all.push_back(reply<HeldSpacesT>([](HeldSpacesT& it) {
+    it.boot = 1, it.held = {{3, 4096, 1}}, it.is_complete = true;
+  }));
   return all;
 }
 
