@@ -121,7 +121,6 @@ Incarnation::Place Incarnation::place(Session& session) {
   for (const std::uint32_t target : targets_) {
     if (target >= targets.size() || targets[target].store == 0) return Place::kUnknown;
     const TargetSelf& self = targets[target];
-    if (self.verifies) is_verified_ = true;
     place = std::min(place, !self.is_memory ? Place::kKept : self.host != here ? Place::kMemory : Place::kMemoryOfHost);
   }
   place_ = place;
@@ -392,7 +391,7 @@ Status OpenFile::check_boots(const std::vector<std::uint64_t>& noted) {
 // their memory is mapped, that shows without asking them.
 bool OpenFile::are_alive(Incarnation& file, const std::vector<std::uint64_t>& noted) {
   if (file.place(*session_) < Incarnation::Place::kMemory) return false;
-  if (file.is_verified()) return false;  // servers seal what went by message
+  if (session_->has_verified_memory()) return false;  // servers seal what went by message
   std::vector<std::uint64_t> expected = noted;
   for (std::uint32_t server = 0; server < noted.size(); ++server) {
     if (noted[server] == 0) expected[server] = file.unsynced()->last_noted(server);
@@ -413,10 +412,8 @@ bool OpenFile::is_in_memory_here() {
 }
 
 Status OpenFile::check_kept() {
-  const std::shared_ptr<Incarnation> file = incarnation();
-  if (!file->unsynced()->has_any()) return Status::ok();
-  file->place(*session_);
-  if (!file->is_verified()) return check_boots(file->unsynced()->take());
+  const std::shared_ptr<Unsynced> unsynced = incarnation()->unsynced();
+  if (!session_->has_verified_memory() || !unsynced->has_any()) return check_boots(unsynced->take());
   const Status status = sync();
   return status.code() == ErrorCode::kStale ? Status::ok() : status;  // stale: removed, with all its bytes
 }

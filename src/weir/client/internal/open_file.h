@@ -50,8 +50,6 @@ class Incarnation {
     kMemoryOfHost,  ///< In memory of this host.
   };
   Place place(Session& session);
-  /// Memory of some of its subfiles has checksums, as far as is known: it is once place() is.
-  [[nodiscard]] bool is_verified() const { return is_verified_.load(std::memory_order_relaxed); }
   /// Seals what this process has written to mapped memory.
   void seal();
 
@@ -80,7 +78,6 @@ class Incarnation {
   std::atomic<bool> is_described_{false};
   std::shared_ptr<Unsynced> unsynced_;
   std::atomic<Place> place_{Place::kUnknown};
-  std::atomic<bool> is_verified_{false};
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SubfileSlot>> slots_;
 };

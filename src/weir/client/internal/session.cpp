@@ -221,9 +221,10 @@ Session::ServerSelf Session::ask_self(std::uint32_t server) {
     self.has_answered = true;
     for (const auto& target : members->targets) {
       if (target->server != server) continue;
+      if (target->verifies) note_verified_memory();
       const Result<storage::StoreSpec> store = storage::StoreSpec::parse(target->store);
       self.targets[target->index] = {server, target->store_id, members->servers[server]->host,
-                                     store.is_ok() && store->is_memory(), target->verifies};
+                                     store.is_ok() && store->is_memory()};
     }
   }
   locked([&] {

@@ -55,7 +55,6 @@ struct TargetSelf {
   std::uint64_t store = 0;  ///< 0: the server did not answer.
   std::string host;         ///< As net::Identity has it.
   bool is_memory = false;   ///< The store forgets everything when the server ends.
-  bool verifies = false;    ///< Its memory has checksums.
 };
 
 /// True if doing it twice is the same as doing it once.
@@ -202,6 +201,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Whether memory of servers may be opened without their help, as far as is known.
   [[nodiscard]] bool opens_memory() const { return opens_memory_.load(std::memory_order_relaxed); }
   void stop_opening_memory() { opens_memory_.store(false, std::memory_order_relaxed); }
+  /// A server said that its shared memory has checksums.
+  [[nodiscard]] bool has_verified_memory() const { return has_verified_memory_.load(std::memory_order_relaxed); }
+  void note_verified_memory() { has_verified_memory_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] std::string name_of(std::uint32_t server) const;
   [[nodiscard]] const net::Address& address_of(std::uint32_t server) const { return links_[server]->address; }
 
@@ -271,6 +273,7 @@ class Session : public std::enable_shared_from_this<Session> {
   net::Key key_;
   std::atomic<std::uint64_t> numbers_{0};
   std::atomic<bool> opens_memory_{true};
+  std::atomic<bool> has_verified_memory_{false};
   bool keeps_about_ = false;  // set when it connects
   BufferPool buffers_;
   mutable std::mutex table_mutex_;

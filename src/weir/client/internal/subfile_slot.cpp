@@ -60,6 +60,7 @@ Result<std::shared_ptr<MappedSubfile>> map_answer(Session& session, const Subfil
     WEIR_TRY(handed, share::fetch_memory(handover.socket, handover.token, deadline));
   }
   WEIR_TRY(auto lifeline, session.lifeline(server, handed.lifeline.get()));
+  if (handover.verifies) session.note_verified_memory();
   return MappedSubfile::map(handed.memory.get(), std::move(lifeline), generation, handover.boot, handover.verifies);
 }
 
