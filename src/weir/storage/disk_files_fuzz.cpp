@@ -20,6 +20,7 @@
 #include <weir/base/testing/temporary_directory.h>
 #include <weir/base/text.h>
 #include <weir/log/log.h>
+#include <weir/runtime/runtime.h>
 #include <weir/storage/blocking.h>
 #include <weir/storage/disk_store.h>
 #include <weir/storage/internal/checked_text.h>
@@ -95,6 +96,39 @@ void file_name(FuzzInput& in) {
   if (parsed) require(path_of("x", parsed->part, parsed->kind).ends_with(concat("/", name)), "a name has one form");
 }
 
+// ---- files in a directory
+
+// Memory, where there is some: a disk would make most of the time waiting.
+TemporaryDirectory make_directory() {
+  return fs::exists("/dev/shm") ? TemporaryDirectory("/dev/shm") : TemporaryDirectory();
+}
+
+void put(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+void settings(FuzzInput& in) {
+  static const TemporaryDirectory directory = make_directory();
+  const bool is_checked = in.flag();
+  const std::string any = in.text(4096);
+  put(directory.path() + "/settings", is_checked ? add_checksum(any) : any);
+  const auto label = read_disk_label(directory.path());
+  if (label.is_ok() && *label && (*label)->is_formed) require((*label)->server < (*label)->servers, "a label");
+}
+
+void fences(FuzzInput& in) {
+  static const TemporaryDirectory home = make_directory();
+  static const DiskDirectory directory = [] {
+    auto made = DiskDirectory::open_or_create(home.path(), Offset{1} << 20, {}, *runtime::system_runtime().random);
+    require(made.is_ok(), "a directory");
+    return std::move(*made);
+  }();
+  put(home.path() + "/fences", in.text(4096));
+  const auto kept = directory.load_fences();
+  if (!kept.is_ok()) return;
+  require(directory.save_fences(*kept).is_ok(), "fences can be kept");
+  const auto again = directory.load_fences();
+  require(again.is_ok() && *again == *kept, "fences mean what they are written as");
+}
+
 // ---- a whole store
 
 /// Files by their path in the store.
@@ -123,11 +157,6 @@ DiskStoreOptions options() {
   options.part_bytes = Offset{1} << 20;
   options.label = {.file_system = 5, .server = 0, .servers = 2, .is_formed = true};
   return options;
-}
-
-// Memory, where there is some: a disk would make most of the time waiting.
-TemporaryDirectory make_directory() {
-  return fs::exists("/dev/shm") ? TemporaryDirectory("/dev/shm") : TemporaryDirectory();
 }
 
 const Files& whole_store() {
@@ -207,6 +236,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'l': label(in); break;
     case 'a': about(in); break;
     case 'n': file_name(in); break;
+    case 's': settings(in); break;
+    case 'f': fences(in); break;
     case 'w': damaged_store(in); break;
     default: break;
   }
