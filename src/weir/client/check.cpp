@@ -519,6 +519,16 @@ std::vector<ServerStatus> FileSystem::server_status() const {
       one.squashes_root = counters->squashes_root;
       one.verifies_memory = counters->verifies;
       one.damaged_blocks = static_cast<std::int64_t>(counters->damaged_blocks);
+      one.refused_connections = static_cast<std::int64_t>(counters->refused_connections);
+      one.refused_requests = static_cast<std::int64_t>(counters->refused_requests);
+      one.dropped_connections = static_cast<std::int64_t>(counters->dropped_connections);
+      one.limits = {static_cast<std::int64_t>(counters->limit_connections),
+                    static_cast<std::int64_t>(counters->limit_user_connections),
+                    static_cast<std::int64_t>(counters->limit_requests),
+                    static_cast<std::int64_t>(counters->limit_memory),
+                    static_cast<std::int64_t>(counters->limit_views),
+                    static_cast<std::int64_t>(counters->limit_locks),
+                    static_cast<std::int64_t>(counters->limit_stall_ms)};
     }
     all.push_back(std::move(one));
   }

@@ -309,6 +309,19 @@ struct ServerStatus {
   bool squashes_root = true;        ///< Callers that are root on another host act as nobody.
   bool verifies_memory = false;     ///< Its mapped memory has checksums.
   std::int64_t damaged_blocks = 0;  ///< Of mapped memory, found by them.
+  /// How often it met its limits, and what they are.
+  std::int64_t refused_connections = 0;
+  std::int64_t refused_requests = 0;
+  std::int64_t dropped_connections = 0;  ///< That did not move.
+  struct Limits {
+    std::int64_t connections = 0;
+    std::int64_t user_connections = 0;
+    std::int64_t requests = 0;
+    std::int64_t memory_bytes = 0;
+    std::int64_t views = 0;
+    std::int64_t locks = 0;
+    std::int64_t stall_ms = 0;
+  } limits{};
   /// Of a server that did not answer: how many files have bytes there, and some of their paths; nothing if server 0
   /// does not tell.
   std::optional<std::int64_t> unreachable_files{};

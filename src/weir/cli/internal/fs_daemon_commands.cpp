@@ -275,6 +275,18 @@ std::string admission_of(const client::ServerStatus& one) {
       encryption);
 }
 
+// What a server allows each client, and whether any wanted more.
+std::string limits_of(const client::ServerStatus& one) {
+  const client::ServerStatus::Limits& most = one.limits;
+  return concat(most.connections, " connections (", most.user_connections, " of another user); each ", most.requests,
+                " requests, ", bytes_text(static_cast<double>(most.memory_bytes)), ", ", most.views, " views, ",
+                most.locks, " locks, ", most.stall_ms / 1000, " s without progress");
+}
+
+bool met_limits(const client::ServerStatus& one) {
+  return one.refused_connections + one.refused_requests + one.dropped_connections > 0;
+}
+
 void status_json(const std::vector<client::ServerStatus>& servers, std::ostream& out) {
   std::string text;
   JsonWriter json(text);
@@ -294,6 +306,12 @@ void status_json(const std::vector<client::ServerStatus>& servers, std::ostream&
       json.field("remote_identity", identifies_text(one)).field("root_squash", one.squashes_root);
       json.field("encryption", encrypts_text(one));
       json.field("verify_memory", one.verifies_memory).field("damaged_blocks", one.damaged_blocks);
+      json.field("refused_connections", one.refused_connections).field("refused_requests", one.refused_requests);
+      json.field("dropped_connections", one.dropped_connections);
+      json.field("limit_connections", one.limits.connections);
+      json.field("limit_user_connections", one.limits.user_connections).field("limit_requests", one.limits.requests);
+      json.field("limit_memory", one.limits.memory_bytes).field("limit_views", one.limits.views);
+      json.field("limit_locks", one.limits.locks).field("limit_stall_ms", one.limits.stall_ms);
     }
     json.end_object();
   }
@@ -329,6 +347,20 @@ Result<int> status(const StatusOptions& options, Console& console) {
     console.out << (admissions.size() == 1 ? "callers: "
                                            : fmt::format("callers of server {}: ", fmt::join(which, ", ")))
                 << text << '\n';
+  }
+  std::map<std::string, std::vector<std::uint32_t>> limits;
+  for (const client::ServerStatus& one : servers) {
+    if (one.error.is_ok()) limits[limits_of(one)].push_back(one.server);
+  }
+  for (const auto& [text, which] : limits) {
+    console.out << (limits.size() == 1 ? "limits: " : fmt::format("limits of server {}: ", fmt::join(which, ", ")))
+                << text << '\n';
+  }
+  for (const client::ServerStatus& one : servers) {
+    if (!one.error.is_ok() || !met_limits(one)) continue;
+    console.out << fmt::format(
+        "server {} refused {} connections and {} requests, and dropped {} clients that did not move\n", one.server,
+        one.refused_connections, one.refused_requests, one.dropped_connections);
   }
   for (const client::ServerStatus& one : servers) {
     if (one.damaged_blocks == 0) continue;
