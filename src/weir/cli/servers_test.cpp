@@ -33,6 +33,7 @@ namespace {
 
 using launch::Process;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Outcome;
@@ -315,6 +316,29 @@ TEST_F(ServersTest, StatusTellsThatNothingNeedBeEncrypted) {
     EXPECT_EQ(server["remote_identity"], "key");
     EXPECT_EQ(server["encryption"], "never");
   }
+}
+
+TEST_F(ServersTest, MemoryIsVerifiedIfTheyWereStartedSoAlsoByAServerThatIsStartedAgain) {
+  const auto are_verifying = [&] {
+    std::vector<bool> verify;
+    for (const auto& server : nlohmann::json::parse(run({"status", "--json"}).out)) {
+      verify.push_back(server["verify_memory"]);
+      EXPECT_EQ(server["damaged_blocks"], 0);
+    }
+    return verify;
+  };
+  up({"--verify-memory"});
+  EXPECT_THAT(are_verifying(), ElementsAre(true, true));
+  kill_server(1);
+  EXPECT_THAT(weir({"up", "--server", "1", "--verify-memory", "--connection", fs_}).err,
+              HasSubstr("--verify-memory cannot be changed"));
+  ASSERT_EQ(up_again(1).code, kExitOk);
+  EXPECT_THAT(are_verifying(), ElementsAre(true, true));
+  ASSERT_EQ(weir({"down", "--connection", fs_}).code, kExitOk);
+  const std::map<std::string, std::string> on{{"WEIR_VERIFY_MEMORY", "on"}};
+  const Surroundings verifying(on);
+  up({});
+  EXPECT_THAT(are_verifying(), ElementsAre(true, true));
 }
 
 // ---------------------------------------------------------------- ports
