@@ -36,6 +36,14 @@ TEST(TomlTest, DamagedListsAreErrors) {
   }
 }
 
+// In toml++ 3.3 they reach what the compiler was told is never reached.
+TEST(TomlTest, LettersBeyondAsciiAreErrorsWhereKeysAndValuesAreDue) {
+  for (const char* text : {"\u00e9 = 1", "a = \u00fc", "a = 1 \u01a4", "[\u0400]", "\ufffe"}) {
+    EXPECT_THAT(parse(text), StatusIs(ErrorCode::kCorrupt, HasSubstr("line 1"))) << text;
+  }
+  EXPECT_THAT(parse("a = \"\u00e9\"  # \u00fc\n\"\u00e9\" = 1\n"), IsOk());
+}
+
 TEST(TomlTest, EveryTruncationIsReadOrNamed) {
   const std::string text =
       "a = 1.5e-9 # x\nb = [\"tcp:127.0.0.1:1\", \"\"\"y\nz\"\"\"]\n[c.d]\ne = {f = [], 'g' = 0x1f}\n";
