@@ -256,6 +256,16 @@ TEST_F(ServersTest, StatusTellsThatTheKernelVouches) {
   EXPECT_EQ(told[0]["encryption"], "auto");
 }
 
+TEST_F(ServersTest, StatusTellsTheLimits) {
+  up({});
+  EXPECT_THAT(run({"status"}).out,
+              AllOf(HasSubstr("limits: "), HasSubstr("16384 requests"), HasSubstr("100000 locks")));
+  const auto told = nlohmann::json::parse(run({"status", "--json"}).out);
+  EXPECT_EQ(told[0]["limit_views"], 262144);
+  EXPECT_EQ(told[0]["limit_stall_ms"], 10'000);
+  EXPECT_EQ(told[0]["refused_requests"], 0);
+}
+
 /// Variables of the environment, as long as this exists.
 class Surroundings {
  public:
