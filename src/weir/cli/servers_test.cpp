@@ -267,14 +267,14 @@ TEST_F(ServersTest, StatusTellsTheLimits) {
 }
 
 /// Variables of the environment, as long as this exists.
-class Surroundings {
+class EnvironmentVariables {
  public:
-  explicit Surroundings(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
+  explicit EnvironmentVariables(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
     for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
   }
-  Surroundings(const Surroundings&) = delete;
-  Surroundings& operator=(const Surroundings&) = delete;
-  ~Surroundings() {
+  EnvironmentVariables(const EnvironmentVariables&) = delete;
+  EnvironmentVariables& operator=(const EnvironmentVariables&) = delete;
+  ~EnvironmentVariables() {
     for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
   }
 
@@ -290,7 +290,7 @@ TEST_F(ServersTest, RootOfAnotherHostIsNobody) {
   const std::map<std::string, std::string> by_sockets{{"WEIR_TRANSPORT", "tcp"},
                                                       {"WEIR_MUNGE_SOCKET", daemon.socket()}};
   {
-    const Surroundings sockets(by_sockets);
+    const EnvironmentVariables sockets(by_sockets);
     up({});
     const Outcome made = run({"mkdir", "/d"});
     EXPECT_NE(made.code, kExitOk);
@@ -301,7 +301,7 @@ TEST_F(ServersTest, RootOfAnotherHostIsNobody) {
   EXPECT_EQ(nlohmann::json::parse(run({"status", "--json"}).out)[0]["remote_identity"], "munge");
   ASSERT_EQ(weir({"down", "--connection", fs_}).code, kExitOk);
 
-  const Surroundings sockets(by_sockets);
+  const EnvironmentVariables sockets(by_sockets);
   up({"--no-root-squash"});
   EXPECT_EQ(run({"mkdir", "/d"}).code, kExitOk);
   EXPECT_THAT(run({"status"}).out, HasSubstr("(root is root)"));
@@ -313,7 +313,7 @@ TEST_F(ServersTest, RootOfAnotherHostIsNobody) {
 }
 
 TEST_F(ServersTest, StatusTellsThatNothingNeedBeEncrypted) {
-  const Surroundings sockets({{"WEIR_TRANSPORT", "tcp"}, {"WEIR_MUNGE", "off"}});
+  const EnvironmentVariables sockets({{"WEIR_TRANSPORT", "tcp"}, {"WEIR_MUNGE", "off"}});
   const Outcome started =
       weir({"up", "--servers", "2", "--capacity", "64M", "--ahead", "0", "--connection", fs_, "--no-encryption"});
   ASSERT_EQ(started.code, kExitOk) << started.err;

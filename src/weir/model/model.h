@@ -51,13 +51,14 @@ struct CopyPrediction {
 };
 
 /// What a copy is part of: a redistribution visits an array message by message.
-struct Surroundings {
+struct CopyConditions {
   double working_set = 0;  ///< Bytes in cache lines that all messages touch; 0: this copy alone, again and again.
   /// Bytes of the array for each byte that is moved, all messages together: 1 if they move all of it.
   double density = 1;
 };
 
-CopyPrediction predict_copy(const Machine& machine, const CopyFeatures& features, const Surroundings& around = {});
+CopyPrediction predict_copy(const Machine& machine, const CopyFeatures& features,
+                            const CopyConditions& conditions = {});
 
 enum class Phases { kAuto, kOne, kTwo };
 enum class Local { kAuto, kDirect, kPacked };

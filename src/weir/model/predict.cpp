@@ -29,12 +29,12 @@ double fresh_share(const CopyFamily& family, double stride, double density, cons
 
 // Fresh lines come from where all the data is, the others from where the message before has left them.
 PieceCost cost_on(const CopyModel& model, const CopyFamily& family, double stride, const CopyFeatures& features,
-                  const Surroundings& around, const Machine& machine) {
+                  const CopyConditions& conditions, const Machine& machine) {
   const internal::PieceShape shape{static_cast<double>(family.length), stride};
   const PieceCost warm = internal::piece_cost(model, shape, features.working_set, machine);
-  if (around.working_set <= features.working_set) return warm;
-  const PieceCost cold = internal::piece_cost(model, shape, around.working_set, machine);
-  return internal::blend(warm, cold, fresh_share(family, stride, around.density, machine));
+  if (conditions.working_set <= features.working_set) return warm;
+  const PieceCost cold = internal::piece_cost(model, shape, conditions.working_set, machine);
+  return internal::blend(warm, cold, fresh_share(family, stride, conditions.density, machine));
 }
 
 void add(CopyPrediction& sum, const PieceCost& cost, double pieces) {
@@ -71,18 +71,20 @@ CopyPrediction& CopyPrediction::operator+=(const CopyPrediction& other) {
   return *this;
 }
 
-CopyPrediction predict_copy(const Machine& machine, const CopyFeatures& features, const Surroundings& around) {
+CopyPrediction predict_copy(const Machine& machine, const CopyFeatures& features, const CopyConditions& conditions) {
   CopyPrediction sum;
   for (const CopyFamily& family : features.families) {
-    const auto packing = [&] { return cost_on(machine.pack, family, family.source_stride, features, around, machine); };
+    const auto packing = [&] {
+      return cost_on(machine.pack, family, family.source_stride, features, conditions, machine);
+    };
     const auto unpacking = [&] {
-      return cost_on(machine.unpack, family, family.target_stride, features, around, machine);
+      return cost_on(machine.unpack, family, family.target_stride, features, conditions, machine);
     };
     // Measured with one stride on both sides: half of it is that of the source, half that of the target.
     const auto copying = [&] {
       if (machine.copy.regimes.empty()) return cost_of_both(packing(), unpacking());
-      return internal::blend(cost_on(machine.copy, family, family.source_stride, features, around, machine),
-                             cost_on(machine.copy, family, family.target_stride, features, around, machine), 0.5);
+      return internal::blend(cost_on(machine.copy, family, family.source_stride, features, conditions, machine),
+                             cost_on(machine.copy, family, family.target_stride, features, conditions, machine), 0.5);
     };
     switch (features.path) {
       case Path::kPack: add(sum, packing(), family.pieces); break;

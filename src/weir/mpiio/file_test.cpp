@@ -287,16 +287,16 @@ TEST(HandleTest, OtherFilesGoToTheMpiItself) {
 
 // ---------------------------------------------------------------- errors
 
-struct Told {
+struct HandlerCalls {
   int calls = 0;
   MPI_File file = MPI_FILE_NULL;
   int code = MPI_SUCCESS;
-} told;
+} handled;
 
 void tell(MPI_File* file, int* code, ...) {
-  ++told.calls;
-  told.file = *file;
-  told.code = *code;
+  ++handled.calls;
+  handled.file = *file;
+  handled.code = *code;
 }
 
 TEST(ErrorHandlerTest, IsCalledWithTheFile) {
@@ -306,21 +306,21 @@ TEST(ErrorHandlerTest, IsCalledWithTheFile) {
   ASSERT_THAT(MPI_File_set_errhandler(file, handler), Succeeds());
   ASSERT_THAT(MPI_Errhandler_free(&handler), Succeeds());
   EXPECT_EQ(handler, MPI_ERRHANDLER_NULL);
-  told = {};
+  handled = {};
   const int code = MPI_File_seek(file, -1, MPI_SEEK_SET);
   EXPECT_THAT(code, FailsWith(MPI_ERR_ARG));
-  EXPECT_EQ(told.calls, 1);
-  EXPECT_EQ(told.file, static_cast<MPI_File>(file));
-  EXPECT_EQ(told.code, code);
+  EXPECT_EQ(handled.calls, 1);
+  EXPECT_EQ(handled.file, static_cast<MPI_File>(file));
+  EXPECT_EQ(handled.code, code);
   EXPECT_THAT(MPI_File_call_errhandler(file, MPI_ERR_IO), Succeeds());
-  EXPECT_EQ(told.calls, 2);
-  EXPECT_EQ(told.code, MPI_ERR_IO);
+  EXPECT_EQ(handled.calls, 2);
+  EXPECT_EQ(handled.code, MPI_ERR_IO);
   MPI_Errhandler current = MPI_ERRHANDLER_NULL;
   EXPECT_THAT(MPI_File_get_errhandler(file, &current), Succeeds());
   EXPECT_NE(current, MPI_ERRORS_RETURN);
   EXPECT_THAT(MPI_File_set_errhandler(file, MPI_ERRORS_RETURN), Succeeds());
   EXPECT_THAT(MPI_File_seek(file, -1, MPI_SEEK_SET), FailsWith(MPI_ERR_ARG));
-  EXPECT_EQ(told.calls, 2);
+  EXPECT_EQ(handled.calls, 2);
 }
 
 void forgive(MPI_File*, int* code, ...) { *code = *code == MPI_ERR_IO ? MPI_ERR_OTHER : MPI_SUCCESS; }
@@ -342,15 +342,15 @@ TEST(ErrorHandlerTest, OfNoFileIsThatOfNewFiles) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   ASSERT_THAT(MPI_File_create_errhandler(tell, &handler), Succeeds());
   ASSERT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, handler), Succeeds());
-  told = {};
+  handled = {};
   EXPECT_THAT(try_open(test_name("none"), MPI_MODE_RDONLY), FailsWith(MPI_ERR_NO_SUCH_FILE));
-  EXPECT_EQ(told.calls, 1);
-  EXPECT_EQ(told.file, MPI_FILE_NULL);
+  EXPECT_EQ(handled.calls, 1);
+  EXPECT_EQ(handled.file, MPI_FILE_NULL);
   {
     OpenedFile file(test_name());
     EXPECT_THAT(MPI_File_seek(file, -1, MPI_SEEK_SET), FailsWith(MPI_ERR_ARG));
-    EXPECT_EQ(told.calls, 2);
-    EXPECT_EQ(told.file, static_cast<MPI_File>(file));
+    EXPECT_EQ(handled.calls, 2);
+    EXPECT_EQ(handled.file, static_cast<MPI_File>(file));
   }
   EXPECT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), Succeeds());
   MPI_Errhandler_free(&handler);
@@ -361,13 +361,13 @@ TEST(ErrorHandlerTest, OfNoFileMayBeFreed) {
   ASSERT_THAT(MPI_File_create_errhandler(tell, &handler), Succeeds());
   ASSERT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, handler), Succeeds());
   ASSERT_THAT(MPI_Errhandler_free(&handler), Succeeds());
-  told = {};
+  handled = {};
   EXPECT_THAT(try_open(test_name("none"), MPI_MODE_RDONLY), FailsWith(MPI_ERR_NO_SUCH_FILE));
-  EXPECT_EQ(told.calls, 1);
+  EXPECT_EQ(handled.calls, 1);
   {
     OpenedFile file(test_name());
     EXPECT_THAT(MPI_File_seek(file, -1, MPI_SEEK_SET), FailsWith(MPI_ERR_ARG));
-    EXPECT_EQ(told.calls, 2);
+    EXPECT_EQ(handled.calls, 2);
   }
   EXPECT_THAT(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), Succeeds());
 }

@@ -13,7 +13,7 @@ namespace weir::pario {
 struct View;
 
 /// A read or write.
-struct Access {
+struct AccessRequest {
   bool is_write = false;
   Pointer pointer = Pointer::kExplicit;
   bool is_collective = false;

@@ -117,13 +117,13 @@ class File : public std::enable_shared_from_this<File> {
   Result<Offset> shared_position();
 
   /// `bytes`: of the memory.  `result` is only filled if the access was made.  Collective if the access is.
-  Status access(const Access& access, const Memory& memory, Offset bytes, AccessResult& result,
+  Status access(const AccessRequest& access, const Memory& memory, Offset bytes, AccessResult& result,
                 const Status& mine = {});
   /// The access goes on while the program does something else; memory must stay.
-  Result<Pending> start(const Access& access, const Memory& memory, Offset bytes, const Status& mine = {});
+  Result<Pending> start(const AccessRequest& access, const Memory& memory, Offset bytes, const Status& mine = {});
   /// A collective access in two calls; no other collective access may come between them.  end() gets the same memory.
-  Status begin(const Access& access, const Memory& memory, Offset bytes, const Status& mine = {});
-  Status end(const Access& access, const std::byte* data, AccessResult& result);
+  Status begin(const AccessRequest& access, const Memory& memory, Offset bytes, const Status& mine = {});
+  Status end(const AccessRequest& access, const std::byte* data, AccessResult& result);
 
   // ---- for transfers
 
@@ -152,20 +152,20 @@ class File : public std::enable_shared_from_this<File> {
   Status keep_written();
   Status change_size(Operation operation, Offset size, const Status& mine,
                      Status (client::File::*change)(Offset) const);
-  Status check(const Access& access, Offset bytes, const View& view) const;
+  Status check(const AccessRequest& access, Offset bytes, const View& view) const;
   Status check_nothing_begun(std::string_view call) const;
-  Status meet_for(const Access& access, Mode mode, const Status& mine, const internal::Transfer& transfer,
+  Status meet_for(const AccessRequest& access, Mode mode, const Status& mine, const internal::Transfer& transfer,
                   bool& is_alone);
   [[nodiscard]] bool may_exchange() const;
-  [[nodiscard]] bool may_go_together(const Access& access, const internal::Transfer& transfer) const;
-  Status access_together(const Access& access, Mode mode, internal::Transfer& transfer, const Status& located,
+  [[nodiscard]] bool may_go_together(const AccessRequest& access, const internal::Transfer& transfer) const;
+  Status access_together(const AccessRequest& access, Mode mode, internal::Transfer& transfer, const Status& located,
                          Offset from);
   [[nodiscard]] std::vector<Offset> describe_share(bool is_write, const internal::Transfer& transfer,
                                                    bool is_ready) const;
-  Result<Offset> locate(const Access& access, const View& view, Offset bytes);
+  Result<Offset> locate(const AccessRequest& access, const View& view, Offset bytes);
   Result<Offset> target_of_seek(Operation operation, Offset offset, SeekFrom from, Offset current);
   Status store_as_viewed(Operation operation, const std::string& call, const layout::Element& element, bool is_write);
-  Status store_before_writing(const Access& access, Mode mode);
+  Status store_before_writing(const AccessRequest& access, Mode mode);
   Status reset_shared(Operation operation, bool is_used, Offset value);
   Result<client::Counter> shared();
   void use(std::shared_ptr<const View> fresh);
@@ -201,7 +201,7 @@ class File : public std::enable_shared_from_this<File> {
   std::optional<client::Counter> shared_;
   bool is_shared_used_ = false;
   struct Split {
-    Access access;
+    AccessRequest access;
     const std::byte* data = nullptr;
     std::unique_ptr<internal::Transfer> transfer;
   };

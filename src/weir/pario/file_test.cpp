@@ -160,7 +160,7 @@ TEST_P(ParallelFileTest, SplitAccessesAreEndedWithTheSameBuffer) {
   run([&](File& file) {
     Bytes bytes = bytes_of(2, file.rank(), 100);
     AccessResult result;
-    const Access write{.is_write = true, .is_collective = true, .offset = 100 * file.rank()};
+    const AccessRequest write{.is_write = true, .is_collective = true, .offset = 100 * file.rank()};
     EXPECT_EQ(file.end(write, bytes.data(), result).detail(), kMisuse);
     ASSERT_THAT(file.begin(write, memory_of(bytes), 100), IsOk());
     EXPECT_EQ(file.begin(write, memory_of(bytes), 100).detail(), kMisuse);
@@ -177,7 +177,7 @@ TEST_P(ParallelFileTest, PointersFollowTheAccesses) {
   std::mutex mutex;
   std::set<std::byte> seen;
   run([&](File& file) {
-    const Access shared{.is_write = true, .pointer = Pointer::kShared};
+    const AccessRequest shared{.is_write = true, .pointer = Pointer::kShared};
     AccessResult result;
     Bytes bytes(10, static_cast<std::byte>(1 + file.rank()));
     ASSERT_THAT(file.access(shared, memory_of(bytes), 10, result), IsOk());

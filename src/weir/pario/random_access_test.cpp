@@ -66,10 +66,10 @@ class TestMemory {
 
 // By the mode of the round.  \returns bytes
 Offset make(File& file, const Round& round, bool is_write, const TestMemory& memory) {
-  const Access access{.is_write = is_write,
-                      .pointer = round.is_explicit ? Pointer::kExplicit : Pointer::kIndividual,
-                      .is_collective = true,
-                      .offset = round.at};
+  const AccessRequest access{.is_write = is_write,
+                             .pointer = round.is_explicit ? Pointer::kExplicit : Pointer::kIndividual,
+                             .is_collective = true,
+                             .offset = round.at};
   if (!round.is_explicit) {
     EXPECT_THAT(file.seek(round.at, SeekFrom::kStart), IsOk());
   }

@@ -325,7 +325,7 @@ TEST_F(AccessTest, AFileThatIsOpenTwiceHasTheRightsOfBoth) {
 TEST_F(AccessTest, WhatIsForgottenIsPresentedAgain) {
   UserAtServer user(kTom, options);
   ASSERT_THAT(user.present(key->seal(capability(kData, kMayWrite))), IsOk());
-  for (std::size_t i = 0; i < Access::kMostPresented - 1; ++i) {
+  for (std::size_t i = 0; i < AccessControl::kMostPresented - 1; ++i) {
     ASSERT_THAT(user.present(key->seal(capability(1'000'000 + i, 0))), IsOk());
   }
   EXPECT_THAT(user.call(write_pieces(kData, {})).status, IsOk());

@@ -74,7 +74,8 @@ struct AuditTest : ::testing::Test {
 
   TemporaryDirectory folder;
   testing::SetClock clock;
-  Access access{Access::Options{.key = *CapabilityKey::derive(net::Key::random()), .uid = 0, .clock = &clock}};
+  AccessControl access{
+      AccessControl::Options{.key = *CapabilityKey::derive(net::Key::random()), .uid = 0, .clock = &clock}};
   Audit::Options how;
 };
 

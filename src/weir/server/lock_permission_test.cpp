@@ -55,7 +55,7 @@ TEST(LockPermissionTest, ExclusiveLocksNeedTheRightToWrite) {
   Removals removals(**metadata, peers, {});
   const auto key = CapabilityKey::derive(net::Key::random());
   ASSERT_THAT(key, IsOk());
-  const Access access({.key = *key, .uid = 1000, .clock = runtime::system_runtime().clock});
+  const AccessControl access({.key = *key, .uid = 1000, .clock = runtime::system_runtime().clock});
   MetadataService service(
       **metadata, removals, access, *runtime::system_runtime().clock,
       [](net::Clock::time_point, const std::function<void()>&) {}, [](const std::function<void()>& task) { task(); });

@@ -103,8 +103,8 @@ TEST(LocksTest, UnlockingCutsHolesAndLockingReplaces) {
   EXPECT_FALSE(locks.is_free(7, {0, 5}, false, kB));
 }
 
-/// Locks, byte by byte, as those think who were told; in the order in which they were.
-struct Told {
+/// Locks, byte by byte, as their holders know them from the answers they got, in the order of these answers.
+struct ExpectedLocks {
   struct Asked {
     std::uint64_t peer;
     layout::Range range;
@@ -155,7 +155,7 @@ struct Told {
 TEST(LocksTest, NoTwoHoldersEverConflictAndNobodyWaitsForNothing) {
   layout::oracle::for_cases(500, [](Random& random) {
     Locks locks;
-    Told told;
+    ExpectedLocks expected;
     for (int step = 0; step < 60 && !::testing::Test::HasFailure(); ++step) {
       SCOPED_TRACE(step);
       const auto peer = static_cast<std::uint64_t>(random.between(1, 4));
@@ -163,23 +163,23 @@ TEST(LocksTest, NoTwoHoldersEverConflictAndNobodyWaitsForNothing) {
       const layout::Range range{from, random.between(from + 1, 16)};
       if (random.chance(50)) {
         const bool exclusive = random.chance(50);
-        told.waiting[step] = {peer, range, exclusive};
-        locks.lock(1, range, exclusive, {peer, 0}, told.answer(step));
+        expected.waiting[step] = {peer, range, exclusive};
+        locks.lock(1, range, exclusive, {peer, 0}, expected.answer(step));
       } else if (random.chance(80)) {
-        for (Offset x = range.from; x < range.to; ++x) told.held[peer].erase(x);
+        for (Offset x = range.from; x < range.to; ++x) expected.held[peer].erase(x);
         locks.unlock(1, range, {peer, 0});
       } else {
-        told.held.erase(peer);
+        expected.held.erase(peer);
         locks.drop(peer);
       }
-      told.check();
+      expected.check();
     }
     for (std::uint64_t peer = 1; peer <= 4; ++peer) {
-      told.held.erase(peer);
+      expected.held.erase(peer);
       locks.drop(peer);
-      told.check();
+      expected.check();
     }
-    EXPECT_TRUE(told.waiting.empty());
+    EXPECT_TRUE(expected.waiting.empty());
     EXPECT_EQ(locks.size(), 0u);
   });
 }

@@ -150,7 +150,7 @@ struct Server::Impl final : net::Handler {
   wire::CountersT counters;
   std::unordered_set<net::PeerId> clients;
   std::unique_ptr<internal::Metadata> metadata;
-  std::optional<internal::Access> access;
+  std::optional<internal::AccessControl> access;
   std::unique_ptr<internal::Audit> audit;  // null: none is kept
   std::unique_ptr<internal::IoService> io;
   bool is_stopping = false;
@@ -180,7 +180,7 @@ Status Server::Impl::open() {
     WEIR_TRY(handover, share::HandoverServer::start(options.runtime));
   }
   WEIR_TRY(const internal::CapabilityKey key, internal::CapabilityKey::derive(options.key));
-  access.emplace(internal::Access::Options{.key = key, .uid = identity.uid, .clock = options.runtime.clock});
+  access.emplace(internal::AccessControl::Options{.key = key, .uid = identity.uid, .clock = options.runtime.clock});
   std::string audit_file =
       options.audit_file.empty() ? options.runtime.settings->get("WEIR_AUDIT") : options.audit_file;
   if (!audit_file.empty()) {

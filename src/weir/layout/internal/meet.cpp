@@ -67,9 +67,9 @@ Offset multiply_mod(Offset a, Offset b, Offset modulus) {
   return static_cast<Offset>(static_cast<__int128>(a) * b % modulus);
 }
 
-class Meeting {
+class TreeIntersection {
  public:
-  Meeting(const Tree& a, const Tree& b, std::size_t& steps_left, const RunSink& sink)
+  TreeIntersection(const Tree& a, const Tree& b, std::size_t& steps_left, const RunSink& sink)
       : tree_a_(a), tree_b_(b), steps_left_(steps_left), sink_(sink) {}
 
   void pair(const View& f, const View& g) {
@@ -281,16 +281,16 @@ Result<std::vector<Shape>> shapes_of(const Trees& trees, Range range) {
 }
 
 MeetEnd meet(const Shape& a, const Shape& b, Range file, std::size_t& steps_left, const RunSink& sink) {
-  Meeting meeting{*a.tree, *b.tree, steps_left, sink};
+  TreeIntersection intersection{*a.tree, *b.tree, steps_left, sink};
   restrict(whole(a.root, 0, 0), file.from, std::min(file.to, kMaxBytes),
-           [&](const View& part) { meeting.pair(part, whole(b.root, 0, 0)); });
-  return meeting.end();
+           [&](const View& part) { intersection.pair(part, whole(b.root, 0, 0)); });
+  return intersection.end();
 }
 
 MeetEnd meet_siblings(const Tree& tree, const Node& a, const Node& b, std::size_t& steps_left, const RunSink& sink) {
-  Meeting meeting{tree, tree, steps_left, sink};
-  meeting.pair(whole(a, 0, 0), whole(b, 0, 0));
-  return meeting.end();
+  TreeIntersection intersection{tree, tree, steps_left, sink};
+  intersection.pair(whole(a, 0, 0), whole(b, 0, 0));
+  return intersection.end();
 }
 
 }  // namespace weir::layout::internal

@@ -65,9 +65,9 @@ struct LoopDraft {
 };
 
 // Turns drafts in element order into the spatial form.
-class Arranger {
+class TreeBuilder {
  public:
-  explicit Arranger(std::size_t most_nodes) : nodes_left_(static_cast<Offset>(most_nodes)) {}
+  explicit TreeBuilder(std::size_t most_nodes) : nodes_left_(static_cast<Offset>(most_nodes)) {}
 
   // `base` is the offset of the first block of all parents, to name a duplicate byte.
   Drafts arrange(Drafts drafts, Offset base) {
@@ -433,12 +433,12 @@ Tree make_sequence(const FallsSet& simplified) {
 }
 
 Result<Spatial> make_spatial(const FallsSet& simplified, std::size_t most_nodes) {
-  Arranger arranger{most_nodes};
-  const Drafts drafts = arranger.arrange(draft_sequence(simplified), 0);
-  if (arranger.failed()) {
+  TreeBuilder builder{most_nodes};
+  const Drafts drafts = builder.arrange(draft_sequence(simplified), 0);
+  if (builder.failed()) {
     return too_complex(concat("the pattern interleaves in a way that needs more than ", most_nodes, " parts"));
   }
-  return Spatial{flatten(drafts), arranger.duplicate()};
+  return Spatial{flatten(drafts), builder.duplicate()};
 }
 
 }  // namespace weir::layout::internal

@@ -316,7 +316,7 @@ Status File::get_position_shared(Offset& position) {
 // ---------------------------------------------------------------- reading and writing
 
 // What can be wrong with an access that only MPI knows, and the program's memory.
-Status File::prepare(const Access& access, const Buffer& buffer, ProgramAccess& program) const {
+Status File::prepare(const AccessRequest& access, const Buffer& buffer, ProgramAccess& program) const {
   const auto wrong = [&](int error_class, const auto&... parts) {
     return fail(error_class, access.call, " ", path_, ": ", parts...);
   };
@@ -328,7 +328,7 @@ Status File::prepare(const Access& access, const Buffer& buffer, ProgramAccess& 
   return program.prepare();
 }
 
-Status File::access(const Access& access, const Buffer& buffer, MPI_Status* status) {
+Status File::access(const AccessRequest& access, const Buffer& buffer, MPI_Status* status) {
   WEIR_RETURN_IF_ERROR(check_running(access.call));
   ProgramAccess program(*this, access, buffer);
   const Status mine = prepare(access, buffer, program);
@@ -340,7 +340,7 @@ Status File::access(const Access& access, const Buffer& buffer, MPI_Status* stat
   return ended;
 }
 
-Status File::start(const Access& access, const Buffer& buffer, MPI_Request* request) {
+Status File::start(const AccessRequest& access, const Buffer& buffer, MPI_Request* request) {
   WEIR_RETURN_IF_ERROR(check_running(access.call));
   ProgramAccess program(*this, access, buffer);
   const Status mine = prepare(access, buffer, program);
@@ -348,7 +348,7 @@ Status File::start(const Access& access, const Buffer& buffer, MPI_Request* requ
   return make_request(shared_from_this(), std::move(program), std::move(pending), request);
 }
 
-Status File::begin(const Access& access, const Buffer& buffer) {
+Status File::begin(const AccessRequest& access, const Buffer& buffer) {
   WEIR_RETURN_IF_ERROR(check_running(access.call));
   ProgramAccess program(*this, access, buffer);
   const Status mine = prepare(access, buffer, program);
@@ -357,7 +357,7 @@ Status File::begin(const Access& access, const Buffer& buffer) {
   return Status::ok();
 }
 
-Status File::end(const Access& access, const void* data, MPI_Status* status) {
+Status File::end(const AccessRequest& access, const void* data, MPI_Status* status) {
   static constexpr std::byte kNotTheBuffer{};
   const bool is_same = split_ && split_->data == data;
   pario::AccessResult result;

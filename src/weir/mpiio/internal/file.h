@@ -14,7 +14,7 @@
 
 namespace weir::mpiio::internal {
 
-using pario::Access;
+using pario::AccessRequest;
 using pario::Pointer;
 
 class ProgramAccess;
@@ -54,10 +54,10 @@ class File : public std::enable_shared_from_this<File> {
   Status get_position(Offset& position) const;
   Status get_position_shared(Offset& position);
 
-  Status access(const Access& access, const Buffer& buffer, MPI_Status* status);
-  Status start(const Access& access, const Buffer& buffer, MPI_Request* request);
-  Status begin(const Access& access, const Buffer& buffer);
-  Status end(const Access& access, const void* data, MPI_Status* status);
+  Status access(const AccessRequest& access, const Buffer& buffer, MPI_Status* status);
+  Status start(const AccessRequest& access, const Buffer& buffer, MPI_Request* request);
+  Status begin(const AccessRequest& access, const Buffer& buffer);
+  Status end(const AccessRequest& access, const void* data, MPI_Status* status);
 
   [[nodiscard]] trace::Counts& counts() { return *counts_; }
 
@@ -68,7 +68,7 @@ class File : public std::enable_shared_from_this<File> {
   Status change_size(const char* call, Offset size, Status (pario::File::*change)(Offset, const Status&));
   Status resolve_displacement(ViewArguments& arguments);
   std::shared_ptr<const ViewTypes> hold_types(const ViewArguments& arguments, const ViewDescription& description);
-  Status prepare(const Access& access, const Buffer& buffer, ProgramAccess& program) const;
+  Status prepare(const AccessRequest& access, const Buffer& buffer, ProgramAccess& program) const;
 
   const std::string path_;
   const int amode_;

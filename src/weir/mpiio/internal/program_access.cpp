@@ -47,7 +47,7 @@ Status unpack(const std::vector<std::byte>& packed, const Buffer& buffer) {
 
 }  // namespace
 
-ProgramAccess::ProgramAccess(File& file, const pario::Access& access, const Buffer& buffer)
+ProgramAccess::ProgramAccess(File& file, const pario::AccessRequest& access, const Buffer& buffer)
     : file_(file),
       call_(access.call),
       is_write_(access.is_write),

@@ -23,7 +23,7 @@ class File;
 class ProgramAccess {
  public:
   /// `file` must stay.
-  ProgramAccess(File& file, const pario::Access& access, const Buffer& buffer);
+  ProgramAccess(File& file, const pario::AccessRequest& access, const Buffer& buffer);
 
   /// Finds the memory, and converts what is to be written.
   Status prepare();

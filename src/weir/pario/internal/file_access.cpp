@@ -9,7 +9,7 @@ namespace weir::pario {
 using internal::Transfer;
 
 // What can be wrong with an access.
-Status File::check(const Access& access, Offset bytes, const View& view) const {
+Status File::check(const AccessRequest& access, Offset bytes, const View& view) const {
   const auto wrong = [&](ErrorCode code, int detail, const auto&... parts) {
     return Status(code, concat(access.call, " ", path_, ": ", parts...)).with_detail(detail);
   };
@@ -42,7 +42,8 @@ bool File::may_exchange() const {
 
 // The ranks of a collective access meet only if they may need each other; also those that cannot do their part.
 // `is_alone`: each does its part without the others.
-Status File::meet_for(const Access& access, Mode mode, const Status& mine, const Transfer& transfer, bool& is_alone) {
+Status File::meet_for(const AccessRequest& access, Mode mode, const Status& mine, const Transfer& transfer,
+                      bool& is_alone) {
   is_alone = true;
   const Operation operation = collective_access(mode, access.pointer, access.is_write);
   const bool is_ordered = access.pointer == Pointer::kOrdered;  // needs all ranks to find their places
@@ -55,7 +56,7 @@ Status File::meet_for(const Access& access, Mode mode, const Status& mine, const
               &is_alone);
 }
 
-Status File::access(const Access& access, const Memory& memory, Offset bytes, AccessResult& result,
+Status File::access(const AccessRequest& access, const Memory& memory, Offset bytes, AccessResult& result,
                     const Status& mine) {
   WEIR_RETURN_IF_ERROR(store_before_writing(access, Mode::kBlocking));
   Transfer transfer(*this, view(), access, memory, bytes);
@@ -78,7 +79,7 @@ Status File::access(const Access& access, const Memory& memory, Offset bytes, Ac
   return status;
 }
 
-Result<Pending> File::start(const Access& access, const Memory& memory, Offset bytes, const Status& mine) {
+Result<Pending> File::start(const AccessRequest& access, const Memory& memory, Offset bytes, const Status& mine) {
   auto transfer = std::make_unique<Transfer>(*this, view(), access, memory, bytes);
   // Never in two phases, so no rank needs the others.
   if (access.is_collective) {
@@ -91,7 +92,7 @@ Result<Pending> File::start(const Access& access, const Memory& memory, Offset b
   return Pending(shared_from_this(), std::move(transfer));
 }
 
-Status File::begin(const Access& access, const Memory& memory, Offset bytes, const Status& mine) {
+Status File::begin(const AccessRequest& access, const Memory& memory, Offset bytes, const Status& mine) {
   WEIR_RETURN_IF_ERROR(store_before_writing(access, Mode::kSplit));
   auto transfer = std::make_unique<Transfer>(*this, view(), access, memory, bytes);
   bool is_alone = true;
@@ -110,7 +111,7 @@ Status File::begin(const Access& access, const Memory& memory, Offset bytes, con
   return Status::ok();
 }
 
-Status File::end(const Access& access, const std::byte* data, AccessResult& result) {
+Status File::end(const AccessRequest& access, const std::byte* data, AccessResult& result) {
   const bool fits = split_ && split_->access.is_write == access.is_write && split_->access.pointer == access.pointer;
   if (!fits) {
     return invalid_argument(concat(access.call, " ", path_, ": ",

@@ -151,7 +151,7 @@ Status File::store_as_viewed(Operation operation, const std::string& call, const
 }
 
 // Before the first collective write through a view.
-Status File::store_before_writing(const Access& access, Mode mode) {
+Status File::store_before_writing(const AccessRequest& access, Mode mode) {
   const bool is_due = is_as_viewed_ && access.is_write && access.is_collective && is_view_fresh_;
   if (!is_due) return Status::ok();
   is_view_fresh_ = false;

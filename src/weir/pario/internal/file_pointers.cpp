@@ -37,7 +37,7 @@ Status File::reset_shared(Operation operation, bool is_used, Offset value) {
 }
 
 // Where an access of `bytes` starts, in bytes of the view; moves the pointer behind it.
-Result<Offset> File::locate(const Access& access, const View& view, Offset bytes) {
+Result<Offset> File::locate(const AccessRequest& access, const View& view, Offset bytes) {
   const Offset etypes = bytes / view.etype_bytes;
   Offset start = access.offset;
   if (access.pointer == Pointer::kIndividual) {

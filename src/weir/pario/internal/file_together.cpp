@@ -124,7 +124,7 @@ bool is_any_bad(const std::vector<Offset>& told) {
 }  // namespace
 
 // Before the ranks meet.  What is asked here, the access itself would have to ask as well.
-bool File::may_go_together(const Access& access, const Transfer& transfer) const {
+bool File::may_go_together(const AccessRequest& access, const Transfer& transfer) const {
   if (ranks() == 1 || transfer.view().overlap) return false;
   Offset etypes = access.offset;
   {
@@ -170,7 +170,8 @@ std::vector<Offset> File::describe_share(bool is_write, const Transfer& transfer
 }
 
 // All ranks have met, and all of them may.  A rank that cannot go on says so, for the others wait for it.
-Status File::access_together(const Access& access, Mode mode, Transfer& transfer, const Status& located, Offset from) {
+Status File::access_together(const AccessRequest& access, Mode mode, Transfer& transfer, const Status& located,
+                             Offset from) {
   const std::string call = concat(access.call, " ", path_);
   const Status ready = located.is_ok() ? transfer.get_ready(from) : located;
   if (!collective_state_) collective_state_ = std::make_unique<CollectiveState>();

@@ -40,8 +40,8 @@ inline layout::Element cyclic(Offset disp, Offset piece, int rank, int ranks) {
 
 inline Memory memory_of(Bytes& bytes) { return {.data = bytes.data()}; }
 
-constexpr Access kCollectiveWrite{.is_write = true, .pointer = Pointer::kIndividual, .is_collective = true};
-constexpr Access kCollectiveRead{.is_write = false, .pointer = Pointer::kIndividual, .is_collective = true};
+constexpr AccessRequest kCollectiveWrite{.is_write = true, .pointer = Pointer::kIndividual, .is_collective = true};
+constexpr AccessRequest kCollectiveRead{.is_write = false, .pointer = Pointer::kIndividual, .is_collective = true};
 
 inline Status write_at(File& file, Offset offset, Bytes bytes) {
   AccessResult result;

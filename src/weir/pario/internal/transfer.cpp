@@ -7,7 +7,7 @@
 
 namespace weir::pario::internal {
 
-Transfer::Transfer(File& file, std::shared_ptr<const View> view, const Access& access, const Memory& memory,
+Transfer::Transfer(File& file, std::shared_ptr<const View> view, const AccessRequest& access, const Memory& memory,
                    Offset bytes)
     : file_(file),
       view_(std::move(view)),

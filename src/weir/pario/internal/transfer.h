@@ -16,7 +16,8 @@ namespace weir::pario::internal {
 /// \threadsafety One thread at a time.
 class Transfer {
  public:
-  Transfer(File& file, std::shared_ptr<const View> view, const Access& access, const Memory& memory, Offset bytes);
+  Transfer(File& file, std::shared_ptr<const View> view, const AccessRequest& access, const Memory& memory,
+           Offset bytes);
 
   /// Does it all.  `from`: in bytes of the view.
   Status run(Offset from);

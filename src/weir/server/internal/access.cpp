@@ -21,7 +21,7 @@ std::string_view name_of_rights(std::uint32_t rights) {
 
 // ---------------------------------------------------------------- given
 
-void Access::give(wire::AttributesT& attributes, std::uint32_t uid, std::uint64_t source) const {
+void AccessControl::give(wire::AttributesT& attributes, std::uint32_t uid, std::uint64_t source) const {
   const auto lifetime = std::chrono::duration_cast<std::chrono::nanoseconds>(kCapabilityLifetime);
   attributes.capability = options_.key.seal({.rights = attributes.rights,
                                              .uid = uid,
@@ -31,7 +31,7 @@ void Access::give(wire::AttributesT& attributes, std::uint32_t uid, std::uint64_
                                              .expires_ns = options_.clock->wall_ns() + lifetime.count()});
 }
 
-std::optional<Capability> Access::open(const net::Identity& who, std::span<const std::uint8_t> bytes) const {
+std::optional<Capability> AccessControl::open(const net::Identity& who, std::span<const std::uint8_t> bytes) const {
   std::optional<Capability> capability = options_.key.open(bytes);
   // Identities may differ between hosts; who administers the file system loses nothing by a capability that is another's.
   if (capability && capability->uid != who.uid && !is_administrator(who)) capability.reset();
@@ -40,7 +40,7 @@ std::optional<Capability> Access::open(const net::Identity& who, std::span<const
 
 // ---------------------------------------------------------------- presented
 
-Status Access::present(const ServerCall& call, std::span<const std::uint8_t> bytes) {
+Status AccessControl::present(const ServerCall& call, std::span<const std::uint8_t> bytes) {
   const net::Identity& who = call.request.identity();
   const std::optional<Capability> capability = open(who, bytes);
   Presented& presented = peers_[call.request.peer()];
@@ -69,12 +69,12 @@ Status Access::present(const ServerCall& call, std::span<const std::uint8_t> byt
   return Status::ok();
 }
 
-const Access::Presented* Access::presented_by(net::PeerId peer) const {
+const AccessControl::Presented* AccessControl::presented_by(net::PeerId peer) const {
   const auto found = peers_.find(peer);
   return found == peers_.end() ? nullptr : &found->second;
 }
 
-const Access::Grant* Access::grant(const ServerCall& call, std::uint64_t data) const {
+const AccessControl::Grant* AccessControl::grant(const ServerCall& call, std::uint64_t data) const {
   const Presented* presented = presented_by(call.request.peer());
   if (presented == nullptr) return nullptr;
   const auto found = presented->grants.find(data);
@@ -83,7 +83,7 @@ const Access::Grant* Access::grant(const ServerCall& call, std::uint64_t data) c
 
 // ---------------------------------------------------------------- checked
 
-Status Access::refusal(const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
+Status AccessControl::refusal(const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
   const Presented* presented = presented_by(call.request.peer());
   const bool may_be_forgotten = presented != nullptr && presented->has_forgotten;
   return {may_be_forgotten ? ErrorCode::kStale : ErrorCode::kPermission,
@@ -91,7 +91,8 @@ Status Access::refusal(const ServerCall& call, std::uint64_t data, std::uint32_t
                  ": no capability for it was presented on this connection; open the file by its path")};
 }
 
-Status Access::check_grant(const Grant& grant, const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
+Status AccessControl::check_grant(const Grant& grant, const ServerCall& call, std::uint64_t data,
+                                  std::uint32_t rights) const {
   if (grant.expires_ns <= options_.clock->wall_ns()) {
     return {ErrorCode::kStale, concat("the capability for data ", data, " has expired: look the file up again")};
   }
@@ -102,19 +103,19 @@ Status Access::check_grant(const Grant& grant, const ServerCall& call, std::uint
                  ": the file was opened without that right; its owner can change the mode, then open it again")};
 }
 
-Status Access::check(const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
+Status AccessControl::check(const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
   if (const Grant* presented = grant(call, data)) return check_grant(*presented, call, data, rights);
   if (call.request.identity().is_server || is_superuser(call.request.identity())) return Status::ok();
   return refusal(call, data, rights);
 }
 
-Status Access::check_repair(const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
+Status AccessControl::check_repair(const ServerCall& call, std::uint64_t data, std::uint32_t rights) const {
   if (const Grant* presented = grant(call, data)) return check_grant(*presented, call, data, rights);
   if (call.request.identity().is_server || is_administrator(call.request.identity())) return Status::ok();
   return refusal(call, data, rights);
 }
 
-Status Access::check_pull(const ServerCall& call, std::uint64_t data, std::uint64_t source) const {
+Status AccessControl::check_pull(const ServerCall& call, std::uint64_t data, std::uint64_t source) const {
   WEIR_RETURN_IF_ERROR(check(call, data, kMayWrite));
   const Grant* presented = grant(call, data);
   if (presented == nullptr || presented->source == source) return Status::ok();
@@ -123,7 +124,7 @@ Status Access::check_pull(const ServerCall& call, std::uint64_t data, std::uint6
                  ": no relayout from the one to the other was begun by the capability presented")};
 }
 
-Status Access::check_administrator(const ServerCall& call, std::string_view what) const {
+Status AccessControl::check_administrator(const ServerCall& call, std::string_view what) const {
   const net::Identity& who = call.request.identity();
   if (call.request.identity().is_server || is_administrator(who)) return Status::ok();
   return {ErrorCode::kPermission, concat("user ", who.uid, " may not ", what, ": user ", options_.uid,

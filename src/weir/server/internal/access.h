@@ -29,7 +29,7 @@ namespace weir::server::internal {
 inline constexpr std::chrono::hours kCapabilityLifetime{24};
 
 /// \threadsafety One thread at a time: that of the event loop.
-class Access {
+class AccessControl {
  public:
   /// What a peer has presented beyond this is forgotten, the oldest first: it presents that again.
   static constexpr std::size_t kMostPresented = 16384;
@@ -39,7 +39,7 @@ class Access {
     std::uint32_t uid = 0;  ///< That servers run as.
     const runtime::Clock* clock = nullptr;
   };
-  explicit Access(const Options& options) : options_(options) {}
+  explicit AccessControl(const Options& options) : options_(options) {}
 
   // ---- server 0 gives them
 

@@ -184,10 +184,10 @@ std::string utc_text(std::int64_t wall_ns) {
 
 // ---------------------------------------------------------------- start and end
 
-Audit::Audit(Options options, const Access& access)
+Audit::Audit(Options options, const AccessControl& access)
     : options_(std::move(options)), access_(access), has_news_(options_.runtime.executor->make_event()) {}
 
-Result<std::unique_ptr<Audit>> Audit::open(Options options, const Access& access) {
+Result<std::unique_ptr<Audit>> Audit::open(Options options, const AccessControl& access) {
   if (!options.file.starts_with('/'))
     return invalid_argument(concat("audit log '", options.file, "': name it by an absolute path"));
   std::unique_ptr<Audit> audit(new Audit(std::move(options), access));

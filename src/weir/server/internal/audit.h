@@ -54,7 +54,7 @@ class Audit final : public CallObserver {
 
   /// \pre `access` outlives it.
   /// \error kInvalidArgument if the path is not absolute or names no regular file; kIoError
-  static Result<std::unique_ptr<Audit>> open(Options options, const Access& access);
+  static Result<std::unique_ptr<Audit>> open(Options options, const AccessControl& access);
   ~Audit() override;  ///< Writes what is queued.
 
   void signed_on(const net::SignOn& caller);
@@ -67,7 +67,7 @@ class Audit final : public CallObserver {
     std::uint64_t counted = 0;  ///< Beyond those.
   };
 
-  Audit(Options options, const Access& access);
+  Audit(Options options, const AccessControl& access);
   void add_call(std::string_view event, const ServerCall& call, const Status& status);
   /// Whether a refusal of this source is written; counts it.
   bool admits(const std::string& source);
@@ -84,7 +84,7 @@ class Audit final : public CallObserver {
   Status reopen_if_moved();
 
   const Options options_;
-  const Access& access_;
+  const AccessControl& access_;
   Descriptor file_;          // the thread's, as the next two
   bool is_torn_ = false;     // the last line in the file lacks its end
   bool has_failed_ = false;  // the last write

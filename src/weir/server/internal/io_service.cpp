@@ -89,7 +89,7 @@ Result<std::unique_ptr<wire::Descriptor>> shown(int descriptor) {
 #define WEIR_CALL_CHECK(call, expression) \
   if (const Status weir_status = (expression); !weir_status.is_ok()) return (call)->fail(weir_status)
 
-IoService::IoService(storage::Store& store, Access& access, Options options)
+IoService::IoService(storage::Store& store, AccessControl& access, Options options)
     : store_(store),
       access_(access),
       can_(store.capabilities()),

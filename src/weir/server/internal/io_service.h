@@ -78,7 +78,7 @@ class IoService {
     runtime::Runtime runtime = runtime::system_runtime();
   };
 
-  IoService(storage::Store& store, Access& access, Options options);
+  IoService(storage::Store& store, AccessControl& access, Options options);
 
   /// Subfiles grow as far as that allows.  \pre it outlives the object, or stop() of the store
   void meter_by(Space* space) { space_ = space; }
@@ -173,7 +173,7 @@ class IoService {
   static std::size_t store_cost(std::size_t bytes) { return std::clamp(bytes, kLeastStoreCost, kMostStoreBytes / 2); }
 
   storage::Store& store_;
-  Access& access_;
+  AccessControl& access_;
   Space* space_ = nullptr;
   const storage::Capabilities can_;
   Options options_;

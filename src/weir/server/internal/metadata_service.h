@@ -27,8 +27,8 @@ class MetadataService {
   using Post = std::function<void(std::function<void()>)>;
 
   /// `most_locks`: of one client.
-  MetadataService(Metadata& metadata, Removals& removals, const Access& access, const runtime::Clock& clock, At at,
-                  Post post, std::size_t most_locks = Locks::kMostLocks)
+  MetadataService(Metadata& metadata, Removals& removals, const AccessControl& access, const runtime::Clock& clock,
+                  At at, Post post, std::size_t most_locks = Locks::kMostLocks)
       : metadata_(metadata),
         removals_(removals),
         access_(access),
@@ -66,7 +66,7 @@ class MetadataService {
 
   Metadata& metadata_;
   Removals& removals_;
-  const Access& access_;
+  const AccessControl& access_;
   const runtime::Clock& clock_;
   At at_;
   Post post_;

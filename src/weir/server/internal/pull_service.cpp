@@ -388,7 +388,7 @@ void PullService::Pull::finish() {
 
 // ---------------------------------------------------------------- the service
 
-PullService::PullService(Peers& peers, const Access& access)
+PullService::PullService(Peers& peers, const AccessControl& access)
     : peers_(peers),
       access_(access),
       buffers_(std::make_shared<Buffers>(kMostBytes, 4 * static_cast<std::size_t>(kWindowBytes))) {}

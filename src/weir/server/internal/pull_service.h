@@ -27,7 +27,7 @@ class PullService {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;  ///< Of all windows together.
 
   /// \pre Both outlive it.
-  PullService(Peers& peers, const Access& access);
+  PullService(Peers& peers, const AccessControl& access);
 
   /// Answers the call, now or later.  \returns false if it is not for this service
   bool handle(const CallPtr& call);
@@ -35,7 +35,7 @@ class PullService {
  private:
   class Pull;
   Peers& peers_;
-  const Access& access_;
+  const AccessControl& access_;
   std::uint64_t views_ = 0;  // numbers given to views
   std::shared_ptr<Buffers> buffers_;
 };

@@ -28,7 +28,7 @@ class QuotaService {
   using After = std::function<void(std::chrono::milliseconds, std::function<void()>)>;
   using Post = std::function<void(std::function<void()>)>;
 
-  QuotaService(Metadata& metadata, const Access& access, Peers& peers, After after, Post post)
+  QuotaService(Metadata& metadata, const AccessControl& access, Peers& peers, After after, Post post)
       : metadata_(metadata),
         quotas_(metadata.quotas()),
         access_(access),
@@ -67,7 +67,7 @@ class QuotaService {
 
   Metadata& metadata_;
   Quotas& quotas_;
-  const Access& access_;
+  const AccessControl& access_;
   Peers& peers_;
   After after_;
   Post post_;
