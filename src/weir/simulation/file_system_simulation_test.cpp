@@ -120,6 +120,7 @@ class ScenarioRun {
   void sleep(Duration time) { world_.simulation().runtime().executor->sleep_until(world_.simulation().now() + time); }
   void note(int client, std::string_view what) { world_.simulation().note(concat(client_name(client), " ", what)); }
   void fail(const std::string& why) {
+    world_.simulation().note(concat("WRONG: ", why));
     if (problems_.size() < 2000) problems_ += concat(why, "\n");
   }
   [[nodiscard]] std::size_t owner_of(Offset at) const { return static_cast<std::size_t>(at / unit_ % kClients); }
@@ -192,6 +193,7 @@ class ScenarioRun {
           break;
         case 1:
           if (scenario_.crashes && world_.is_up(server)) {
+            ++crashes_;
             for (Oracle& oracle : oracles_) oracle.crash();
             for (auto& [name, state] : names_) state = state == Name::kMade ? Name::kUnknown : state;
             world_.crash(server);
@@ -466,6 +468,7 @@ class ScenarioRun {
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random(256));
     note(number, concat("writes ", extent.bytes, " at ", extent.from, " of ", file_name(file)));
     const bool has_met_relayout = relayouts_running_ > 0;
+    const int crashes_before = crashes_;
     const Status status = open.view.write(extent.from, bytes);
     if (status.is_ok() && (has_met_relayout || relayouts_running_ > 0)) ++reached_.writes_during_relayouts;
     if (status.code() == ErrorCode::kNoSpace) ++reached_.writes_without_room;
@@ -473,7 +476,7 @@ class ScenarioRun {
     expect(status, "write");
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const Offset at = owned_[static_cast<std::size_t>(number)][static_cast<std::size_t>(extent.from) + i];
-      oracles_[static_cast<std::size_t>(file)].write(at, bytes[i], status.is_ok());
+      oracles_[static_cast<std::size_t>(file)].write(at, bytes[i], status.is_ok(), crashes_ != crashes_before);
     }
     open.is_written = true;
   }
@@ -564,6 +567,7 @@ class ScenarioRun {
   int relayouts_begun_ = 0;
   int relayouts_running_ = 0;
   int helpers_ = 0;
+  int crashes_ = 0;
   std::string problems_;
 };
 
@@ -581,7 +585,8 @@ struct KeptSeed {
   std::string_view scenario;
   std::uint64_t seed;
 };
-constexpr KeptSeed kKeptSeeds[] = {{"calm", 11}, {"restarts", 132}, {"restarts", 193}, {"disk faults", 138}};
+constexpr KeptSeed kKeptSeeds[] = {
+    {"calm", 11}, {"restarts", 132}, {"restarts", 193}, {"disk faults", 138}, {"full disks and crashes", 172}};
 
 TEST_P(FileSystemSimulationTest, LosesNothingThatWasReportedDone) {
   const Scenario& scenario = GetParam();

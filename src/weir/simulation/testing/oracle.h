@@ -24,7 +24,8 @@ class Oracle {
     for (Byte& byte : bytes_) byte.possible = byte.expected;
   }
 
-  void write(Offset at, std::byte value, bool is_done) {
+  /// `may_be_lost`: a server has crashed since the write began, so what it had written by then may be gone.
+  void write(Offset at, std::byte value, bool is_done, bool may_be_lost = false) {
     Byte& byte = bytes_[static_cast<std::size_t>(at)];
     const std::size_t bit = std::to_integer<std::size_t>(value);
     byte.unsynced |= byte.possible;
@@ -34,6 +35,7 @@ class Oracle {
     }
     byte.expected.set(bit);
     byte.possible.set(bit);
+    if (may_be_lost) byte.possible |= byte.unsynced;
   }
 
   /// A server has lost what was not synced, or part of it.
