@@ -196,6 +196,9 @@ Status VolatileStore::run(const op::Truncate& truncate) {
 Status VolatileStore::run(const op::Reserve& reserve) {
   WEIR_RETURN_IF_ERROR(check_inside("reserve", reserve.from, reserve.to));
   if (reserve.from == reserve.to) return Status::ok();
+  constexpr Offset kMostReserved = Offset{64} << 20;  // as a disk would: pages that are reserved are there
+  if (reserve.to - reserve.from > kMostReserved)
+    return {ErrorCode::kNoSpace, concat("reserve: only ", kMostReserved, " bytes are free")};
   const auto bytes = static_cast<std::size_t>(reserve.to - reserve.from);
   const auto found = disk_->now.find(reserve.id);
   Offset used = disk_->used_bytes();
