@@ -43,7 +43,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr Offset kFileBytes = Offset{2} << 20;
 
-layout::Partition one_subfile() { return *layout::parse("stripe(unit=64K, over=1)"); }
+layout::Partition one_long_stripe() { return *layout::parse("stripe(unit=64K, over=1)"); }
 
 ClusterOptions verified(int servers, const std::string& transport = "local") {
   return {.transport = transport, .servers = servers, .verifies_memory = true};
@@ -101,7 +101,7 @@ class VerifyMemoryTest : public ::testing::Test {
  protected:
   // A file in mapped memory, with `bytes`.
   File write_file(const FileSystem& through, const std::string& path) {
-    File file = *through.create(path, one_subfile());
+    File file = *through.create(path, one_long_stripe());
     EXPECT_THAT(file.linear()->write(0, bytes), IsOk());
     return file;
   }
@@ -198,7 +198,7 @@ TEST(UnverifiedMemoryTest, NothingIsVerifiedUnlessAskedFor) {
   Cluster cluster({.servers = 1});
   const FileSystem fs = cluster.connect();
   const Bytes bytes = random_bytes(kFileBytes, 3);
-  const File file = *fs.create("/file", one_subfile());
+  const File file = *fs.create("/file", one_long_stripe());
   ASSERT_THAT(file.linear()->write(0, bytes), IsOk());
   ASSERT_THAT(file.sync(), IsOk());
   std::byte* const data = find_in_memory(std::span(bytes).first(64));
@@ -258,7 +258,7 @@ TEST(WildProcessTest, WhatItDidIsNoticedByAllOthers) {
   };
   const FileSystem fs = connect_to(true);
   const FileSystem by_message = connect_to(false);
-  const File file = *fs.create("/file", one_subfile());
+  const File file = *fs.create("/file", one_long_stripe());
   ASSERT_THAT(file.linear()->write(0, random_bytes(kFileBytes, 1)), IsOk());
   ASSERT_THAT(file.close(), IsOk());
   const pid_t child = ::fork();
@@ -394,7 +394,7 @@ TEST(VerifiedAccessTest, ClientsThatShareBlocksNeverLookLikeDamage) {
 TEST(VerifiedAccessTest, FilesThatAreCutWhileTheyAreUsedAreNotDamaged) {
   const Cluster cluster(verified(1));
   const FileSystem fs = cluster.connect();
-  const File file = *fs.create("/file", one_subfile());
+  const File file = *fs.create("/file", one_long_stripe());
   const Bytes bytes = random_bytes(kFileBytes, 5);
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;

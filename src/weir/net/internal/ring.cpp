@@ -17,7 +17,7 @@ namespace weir::net::internal {
 
 namespace {
 
-constexpr std::size_t kPrefixBytes = 8;
+constexpr std::size_t kRecordPrefixBytes = 8;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kControlBytes = 4096;
 constexpr std::size_t kFileBytes = kControlBytes + 2 * kRingBytes;
@@ -28,7 +28,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
 constexpr std::size_t padded(std::size_t bytes) {
-  return (kPrefixBytes + bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (kRecordPrefixBytes + bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 Status io_error(const char* step) {
@@ -49,12 +49,12 @@ bool RingWriter::has_room(std::size_t bytes) {
 
 std::byte* RingWriter::reserve(std::size_t bytes) {
   assert(bytes <= kMostRecordBytes);
-  return has_room(bytes) ? bytes_ + written_ % kRingBytes + kPrefixBytes : nullptr;
+  return has_room(bytes) ? bytes_ + written_ % kRingBytes + kRecordPrefixBytes : nullptr;
 }
 
 void RingWriter::publish(std::size_t bytes, bool is_last) {
   const std::uint32_t prefix[] = {static_cast<std::uint32_t>(bytes), is_last ? 0u : 1u};
-  static_assert(sizeof prefix == kPrefixBytes);
+  static_assert(sizeof prefix == kRecordPrefixBytes);
   std::memcpy(bytes_ + written_ % kRingBytes, prefix, sizeof prefix);
   written_ += padded(bytes);
   // Sequentially consistent, as all that wakes and sleeps: either the reader sees this, or the writer sees that the
@@ -76,14 +76,14 @@ Result<std::optional<RingReader::Record>> RingReader::next() {
   }
   const std::uint64_t here = written_ - read_;
   std::uint32_t prefix[2];
-  if (here > kRingBytes || here < kPrefixBytes)
+  if (here > kRingBytes || here < kRecordPrefixBytes)
     return corrupt(concat("shared memory for messages: position ", written_, " after ", read_));
   std::memcpy(prefix, bytes_ + read_ % kRingBytes, sizeof prefix);
   if (prefix[0] > kMostRecordBytes || padded(prefix[0]) > here || prefix[1] > 1)
     return corrupt(concat("shared memory for messages: a record of ", prefix[0], " bytes where ", here, " are"));
   record_bytes_ = padded(prefix[0]);
   return std::optional<Record>(
-      Record{{bytes_ + read_ % kRingBytes + kPrefixBytes, std::size_t{prefix[0]}}, prefix[1] == 0});
+      Record{{bytes_ + read_ % kRingBytes + kRecordPrefixBytes, std::size_t{prefix[0]}}, prefix[1] == 0});
 }
 
 void RingReader::release() {

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kMostPieceBytes = kMostRecordBytes - kFrameBytes;
 constexpr std::size_t kMostMessageBytes = kFrameBytes + kMostHeadBytes + kMostInlineCall;
-constexpr int kMostAcceptedAtOnce = 64;
+constexpr int kMostRingsAcceptedAtOnce = 64;
 constexpr int kMostRecordsAtOnce = 64;       // of one link, so that no link starves
 constexpr unsigned kTurnsBetweenLooks = 64;  // at the sockets, which cost a system call
 
@@ -314,7 +314,7 @@ RingWorker::Attempt RingWorker::connect(std::string_view name) {
 }
 
 void RingWorker::accept_all() {
-  for (int accepted = 0; accepted < kMostAcceptedAtOnce; ++accepted) {
+  for (int accepted = 0; accepted < kMostRingsAcceptedAtOnce; ++accepted) {
     Descriptor socket = acceptor_.accept();
     if (!socket.is_open()) return;
     const int number = socket.get();
