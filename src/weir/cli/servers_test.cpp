@@ -346,7 +346,7 @@ TEST_F(ServersTest, MemoryIsVerifiedIfTheyWereStartedSoAlsoByAServerThatIsStarte
   EXPECT_THAT(are_verifying(), ElementsAre(true, true));
   ASSERT_EQ(weir({"down", "--connection", fs_}).code, kExitOk);
   const std::map<std::string, std::string> on{{"WEIR_VERIFY_MEMORY", "on"}};
-  const Surroundings verifying(on);
+  const EnvironmentVariables verifying(on);
   up({});
   EXPECT_THAT(are_verifying(), ElementsAre(true, true));
 }

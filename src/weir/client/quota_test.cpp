@@ -135,13 +135,13 @@ TEST(QuotaTest, BytesBeyondTheLimitAreRefused) {
 TEST(QuotaTest, WhatIsLeasedInVainIsGivenBack) {
   const Cluster cluster(with("memory", false));
   const FileSystem fs = cluster.connect();
-  constexpr Offset kUnits = 300;
-  ASSERT_THAT(fs.set_quota(me(), {.bytes = kUnits * kUnit}), IsOk());
-  for (Offset unit = 0; unit < kUnits / 2; ++unit)
+  constexpr Offset kMostUnits = 300;
+  ASSERT_THAT(fs.set_quota(me(), {.bytes = kMostUnits * kUnit}), IsOk());
+  for (Offset unit = 0; unit < kMostUnits / 2; ++unit)
     ASSERT_THAT(fill_file(fs, "/a", unit * kUnit, kUnit), IsOk()) << unit;
-  for (Offset unit = 0; unit < kUnits / 2; ++unit)
+  for (Offset unit = 0; unit < kMostUnits / 2; ++unit)
     ASSERT_THAT(fill_file(fs, "/b", unit * kUnit, kUnit), IsOk()) << unit;
-  EXPECT_EQ(of_me(fs).used_bytes, kUnits * kUnit);
+  EXPECT_EQ(of_me(fs).used_bytes, kMostUnits * kUnit);
   EXPECT_THAT(fill_file(fs, "/c", 0, 1), StatusIs(ErrorCode::kQuota));
 }
 
@@ -168,15 +168,15 @@ TEST(QuotaTest, MappedMemoryGrowsWithinTheLimit) {
 
 TEST(QuotaTest, RootGivesFilesAwayWithTheirBytes) {
   if (me() != 0) GTEST_SKIP() << "only root gives files away";
-  constexpr std::uint32_t kTom = 71002;
+  constexpr std::uint32_t kOtherUser = 71002;
   const Cluster cluster(with("memory", false));
   const FileSystem fs = cluster.connect();
   ASSERT_THAT(fs.set_quota({}, {.bytes = 2 * kUnit}), IsOk());
   ASSERT_THAT(fill_file(fs, "/a", 0, 3 * kUnit), IsOk()) << "the limits of everybody are not for root";
-  ASSERT_THAT(fs.set_owner("/a", kTom, 100), IsOk());
+  ASSERT_THAT(fs.set_owner("/a", kOtherUser, 100), IsOk());
   const Quotas all = *fs.quotas(true);
   ASSERT_EQ(all.users.size(), 1u);
-  EXPECT_EQ(all.users[0].user, kTom);
+  EXPECT_EQ(all.users[0].user, kOtherUser);
   EXPECT_EQ(all.users[0].used_bytes, 3 * kUnit);
   EXPECT_EQ(all.users[0].used_files, 1);
   EXPECT_FALSE(all.users[0].has_own_limits);
@@ -242,8 +242,8 @@ TEST_P(QuotaModelTest, UseIsWhatThereIs) {
   const Cluster cluster(with(GetParam(), false));
   const FileSystem fs = cluster.connect();
   constexpr Offset kLimit = 150 * kUnit;
-  constexpr Offset kFiles = 5;
-  ASSERT_THAT(fs.set_quota(me(), {.bytes = kLimit, .files = kFiles}), IsOk());
+  constexpr Offset kMostFiles = 5;
+  ASSERT_THAT(fs.set_quota(me(), {.bytes = kLimit, .files = kMostFiles}), IsOk());
   std::set<std::string> files;
   int refused = 0;
   for (int step = 0; step < 150; ++step) {
@@ -276,7 +276,7 @@ TEST_P(QuotaModelTest, UseIsWhatThereIs) {
     }
     const Quota use = of_me(fs);
     ASSERT_EQ(use.used_files, std::ssize(files));
-    ASSERT_LE(use.used_files, kFiles);
+    ASSERT_LE(use.used_files, kMostFiles);
     ASSERT_LE(use.used_bytes, kLimit);
     ASSERT_LE(lengths_of(fs, files), use.used_bytes);
     // A write over several servers that one of them refuses has made the others grow, and is still charged.

@@ -56,7 +56,7 @@ class MungeDaemon {
   }
   ~MungeDaemon() {
     if (process_ <= 0) return;
-    ::kill(process_, SIGTERM);
+    ::kill(process_, SIGKILL);  // munged overlooks a SIGTERM that comes just before it waits for the next caller
     ::waitpid(process_, nullptr, 0);
   }
   MungeDaemon(const MungeDaemon&) = delete;
