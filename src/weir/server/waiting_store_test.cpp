@@ -85,8 +85,8 @@ class GatedStore final : public storage::Store {
       return std::holds_alternative<storage::op::Read>(operation.what) ||
              std::holds_alternative<storage::op::Write>(operation.what);
     });
-    if (const auto* write = std::get_if<storage::op::Write>(&batch.operations.front().what)) {
-      gate_.order.push_back(write->id.file);
+    for (const storage::Operation& operation : batch.operations) {
+      if (const auto* write = std::get_if<storage::op::Write>(&operation.what)) gate_.order.push_back(write->id.file);
     }
     if (!moves_bytes || gate_.pass()) return store_->submit(std::move(batch), std::move(done));
     held_.push_back({std::move(batch), std::move(done)});
