@@ -14,6 +14,10 @@ namespace {
 
 constexpr int kNoticeTag = 1;
 
+// So that numbers with a sign are in the order that these have without: MPICH 4.0 compares MPI_UINT64_T, and Open MPI 4.1
+// MPI_UNSIGNED_LONG, as if the highest bit were a sign.
+std::uint64_t with_other_sign(std::uint64_t word) { return word ^ (std::uint64_t{1} << 63); }
+
 // \returns `status`, after leaving to MPI what it may still use.
 template <typename Memory>
 Status abandon(std::unique_ptr<Memory>& memory, Status status) {
@@ -174,18 +178,19 @@ Status Communicator::greatest(std::string_view call, std::span<std::uint64_t> wo
   if (is_broken()) return broken(call);
   assert(words.size() <= kMaxWords);
   ++round_;
-  std::copy(words.begin(), words.end(), words_->mine.begin());
+  std::transform(words.begin(), words.end(), words_->mine.begin(), with_other_sign);
   MPI_Request request = MPI_REQUEST_NULL;
   const Status status = await(call,
                               PMPI_Iallreduce(words_->mine.data(), words_->most.data(), static_cast<int>(words.size()),
-                                              MPI_UINT64_T, MPI_MAX, *comm_, &request),
+                                              MPI_INT64_T, MPI_MAX, *comm_, &request),
                               request);
   if (!status.is_ok()) {
     static_cast<void>(abandon(words_, status));
     words_ = std::make_unique<Words>();
     return status;
   }
-  std::copy_n(words_->most.begin(), words.size(), words.begin());
+  std::transform(words_->most.begin(), words_->most.begin() + static_cast<std::ptrdiff_t>(words.size()), words.begin(),
+                 with_other_sign);
   return Status::ok();
 }
 

@@ -28,6 +28,13 @@ inline void equal_values_agree(Group& group) {
   EXPECT_EQ(words[3], 0u);
 }
 
+inline void words_have_no_sign(Group& group) {
+  constexpr std::uint64_t kHighest = std::uint64_t{1} << 63;
+  std::array<std::uint64_t, 1> word{group.rank() == group.size() - 1 ? kHighest + 5 : kHighest - 1};
+  ASSERT_THAT(group.greatest("test", word), weir::testing::IsOk());
+  EXPECT_EQ(word[0], kHighest + 5);
+}
+
 inline void ranks_that_differ_are_named(Group& group) {
   using ::testing::AllOf;
   using ::testing::HasSubstr;
@@ -130,6 +137,7 @@ struct ConformanceCase {
 
 inline constexpr ConformanceCase kConformanceCases[] = {
     {"EqualValuesAgree", equal_values_agree},
+    {"WordsHaveNoSign", words_have_no_sign},
     {"RanksThatDifferAreNamed", ranks_that_differ_are_named},
     {"TheErrorOfTheLowestRankIsTold", the_error_of_the_lowest_rank_is_told},
     {"RanksTellEachOther", ranks_tell_each_other},
