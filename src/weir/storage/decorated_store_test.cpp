@@ -59,7 +59,8 @@ class DecoratedStoreTest : public ::testing::TestWithParam<DecoratedCase> {
     ASSERT_THAT(plain.status(), IsOk());
     plain_ = std::move(*plain);
     faults_ = std::make_shared<Faults>(options);
-    store_ = std::make_unique<FaultyStore>(plain_, faults_, FaultyTimes{std::chrono::microseconds(50), 3});
+    // Delays that are long beside the time between two batches: so some overtake others, however slow the machine is.
+    store_ = std::make_unique<FaultyStore>(plain_, faults_, FaultyTimes{std::chrono::milliseconds(5), 3});
     if (GetParam().is_slow) {
       store_ = make_slow_store(std::move(store_),
                                {.seek = std::chrono::microseconds(1), .bytes_per_second = Offset{1} << 40});
