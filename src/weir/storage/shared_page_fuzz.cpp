@@ -65,7 +65,7 @@ class Hostile {
       case 8: control.touched[in.byte()] = in.u64(); break;
       case 9: control.full[in.byte()] = in.u64(); break;
       // Others than those of its own may not make it shorter (its seals); those could stop the server as well.
-      case 10: (void)ftruncate(descriptor_, static_cast<off_t>(bytes_) + in.u16() * 4096L); break;
+      case 10: (void)ftruncate(descriptor_, length() + in.u16() * 4096L); break;
       default: {
         const std::size_t at = static_cast<std::size_t>(in.number()) % (bytes_ - 300);
         const std::vector<std::uint8_t> any = in.bytes(255);
@@ -75,6 +75,11 @@ class Hostile {
   }
 
  private:
+  /// Now: the server may have made it longer since it was mapped.
+  [[nodiscard]] off_t length() const {
+    struct stat file {};
+    return fstat(descriptor_, &file) == 0 ? file.st_size : static_cast<off_t>(bytes_);
+  }
   void drop() {
     if (memory_ != nullptr) munmap(memory_, bytes_);
     if (descriptor_ >= 0) close(descriptor_);
